@@ -1,0 +1,18 @@
+/* The list of subcommands, in the order help shows them. */
+#ifndef LZT_CLI_COMMANDS_H
+#define LZT_CLI_COMMANDS_H
+
+#include "cli/options.h"
+
+/* Each cmd_*.c defines its table as `const lzt_command lzt_command_NAME`; declare it here, list it in commands.c. */
+extern const lzt_command lzt_command_version;
+
+/* Command index in 0..lzt_command_count()-1. */
+int lzt_command_count(void);
+const lzt_command *lzt_command_at(int index);
+
+/* Finds the command whose name is the first one or two words of argument; *used is how many words that took.
+ * Errors: LZT_ERR_USAGE with the nearest name, or with the members of a group ("data"). */
+lzt_status lzt_command_find(int count, char *const *argument, const lzt_command **command, int *used, lzt_error *err);
+
+#endif
