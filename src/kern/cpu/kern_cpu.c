@@ -1,0 +1,136 @@
+/* The CPU backend: creation, choice of instruction set and of the matrix product, dispatch. */
+#include "kern/cpu/kern_cpu.h"
+
+#include <assert.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct operator_entry {
+    lzt_status (*run)(lzt_kern_cpu *kern, const lzt_kern_call *call, lzt_error *err);
+    uint64_t (*scratch_bytes)(const lzt_kern_cpu *kern, const lzt_kern_call *call);
+} operator_entry;
+
+#define ENTRY(lower)                                                                                                   \
+    {                                                                                                                  \
+        lzt__cpu_##lower, lzt__cpu_##lower##_scratch                                                                   \
+    }
+
+/* An operator without functions is not built yet: running it is an error. */
+static const operator_entry operators[LZT_OP_COUNT] = {
+    [LZT_OP_CAST] = ENTRY(cast),
+    [LZT_OP_LINEAR_FWD] = ENTRY(linear_fwd),
+    [LZT_OP_LINEAR_BWD_X] = ENTRY(linear_bwd_x),
+    [LZT_OP_LINEAR_BWD_W] = ENTRY(linear_bwd_w),
+};
+
+static uint64_t scratch_bytes(const lzt_kern *kern, const lzt_kern_call *call)
+{
+    assert(call->op > LZT_OP_NONE && call->op < LZT_OP_COUNT);
+    const operator_entry *entry = &operators[call->op];
+    return entry->run ? entry->scratch_bytes((const lzt_kern_cpu *)kern, call) : 0;
+}
+
+static bool computable(lzt_dtype dtype)
+{
+    return dtype == LZT_DTYPE_F32 || dtype == LZT_DTYPE_BF16;
+}
+
+static lzt_status check(const lzt_kern_cpu *kern, const lzt_kern_call *call, lzt_error *err)
+{
+    const char *name = lzt_op_name(call->op);
+    if (!operators[call->op].run) return lzt_fail(err, LZT_ERR_INTERNAL, name, "not built into the CPU backend");
+    if (!computable(call->dtype) || !computable(call->grad_dtype))
+        return lzt_fail(err, LZT_ERR_INTERNAL, name, "dtype %s with gradients in %s: only F32 and BF16 are computed",
+                        lzt_dtype_name(call->dtype), lzt_dtype_name(call->grad_dtype));
+    uint64_t need = scratch_bytes(&kern->base, call);
+    if (call->scratch_bytes < need || (need && (!call->scratch || (uintptr_t)call->scratch % 64)))
+        return lzt_fail(err, LZT_ERR_INTERNAL, name, "scratch of %llu bytes at %p; it needs %llu, 64-byte aligned",
+                        (unsigned long long)call->scratch_bytes, call->scratch, (unsigned long long)need);
+    if (call->op == LZT_OP_CAST) return LZT_OK;
+    uint64_t tokens = lzt__batch(call)->token_count;
+    if (!tokens || tokens > call->dim[0])
+        return lzt_fail(err, LZT_ERR_INTERNAL, name, "%llu tokens in a batch of capacity %llu",
+                        (unsigned long long)tokens, (unsigned long long)call->dim[0]);
+    return LZT_OK;
+}
+
+static lzt_status run(lzt_kern *kern, const lzt_kern_call *call, void *native_stream, lzt_error *err)
+{
+    (void)native_stream;
+    assert(call->op > LZT_OP_NONE && call->op < LZT_OP_COUNT);
+    lzt_status status = check((lzt_kern_cpu *)kern, call, err);
+    return status ? status : operators[call->op].run((lzt_kern_cpu *)kern, call, err);
+}
+
+static const char *description(const lzt_kern *kern)
+{
+    return ((const lzt_kern_cpu *)kern)->description;
+}
+
+static void destroy(lzt_kern *base)
+{
+    lzt_kern_cpu *kern = (lzt_kern_cpu *)base;
+    lzt__team_destroy(kern->team);
+    free(kern);
+}
+
+static const lzt_kern_ops cpu_ops = {destroy, scratch_bytes, run, description};
+
+static uint32_t affinity_cores(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set)) return 1;
+    int count = CPU_COUNT(&set);
+    return count < 1 ? 1 : count > 1024 ? 1024 : (uint32_t)count;
+}
+
+static lzt_status choose_gemm(lzt_kern_cpu *kern, const char *gemm, lzt_error *err)
+{
+    (void)kern;
+    if (!gemm || !strcmp(gemm, "auto") || !strcmp(gemm, "own")) return LZT_OK;
+    if (strcmp(gemm, "onednn")) {
+        lzt_fail(err, LZT_ERR_USAGE, "kernel option gemm", "unknown matrix product \"%s\"", gemm);
+        lzt_hint(err, "known are own, onednn and auto");
+        return LZT_ERR_USAGE;
+    }
+    return lzt_fail(err, LZT_ERR_USAGE, "kernel option gemm", "built without oneDNN");
+}
+
+lzt_status lzt_kern_cpu_create(const lzt_kern_cpu_options *options, lzt_kern **out, lzt_error *err)
+{
+    lzt_kern_cpu_options given = LZT_KERN_CPU_OPTIONS_INIT;
+    if (options) memcpy(&given, options, options->struct_bytes < sizeof given ? options->struct_bytes : sizeof given);
+    lzt_kern_cpu *kern = calloc(1, sizeof *kern);
+    if (!kern) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for the CPU backend");
+    kern->base.ops = &cpu_ops;
+    kern->threads = given.threads ? given.threads : affinity_cores();
+    lzt_status status = lzt__isa_choose(given.isa, &kern->isa, err);
+    if (!status) status = lzt__team_create(kern->threads, &kern->team, err);
+    if (!status) status = choose_gemm(kern, given.gemm, err);
+    if (status) {
+        destroy(&kern->base);
+        return status;
+    }
+    kern->build = lzt__isa_build(kern->isa);
+    snprintf(kern->description, sizeof kern->description, "cpu %s own-gemm %u thread%s", lzt__isa_name(kern->isa),
+             kern->threads, kern->threads == 1 ? "" : "s");
+    *out = &kern->base;
+    return LZT_OK;
+}
+
+void lzt_kern_destroy(lzt_kern *kern)
+{
+    if (kern) kern->ops->destroy(kern);
+}
+
+lzt_status lzt_kern_run(lzt_kern *kern, const lzt_kern_call *call, void *native_stream, lzt_error *err)
+{
+    return kern->ops->run(kern, call, native_stream, err);
+}
+
+uint64_t lzt_kern_scratch_bytes(const lzt_kern *kern, const lzt_kern_call *call)
+{
+    return kern->ops->scratch_bytes(kern, call);
+}
