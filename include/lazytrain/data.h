@@ -1,0 +1,174 @@
+/* Training data: files of rows, the order in which an epoch visits them, and micro-batches ready for the device.
+ *
+ *     lzt_dataset_options options = LZT_DATASET_OPTIONS_INIT;
+ *     options.path = "rows.jsonl";
+ *     options.vocabulary = 49152;
+ *     lzt_dataset_open(&options, &dataset, &err);
+ *     lzt_batcher_options plan = LZT_BATCHER_OPTIONS_INIT;
+ *     plan.micro_batch_rows = 8;
+ *     lzt_batcher_create(dataset, &plan, &batcher, &err);
+ *     for (step = 0; step < lzt_batcher_steps(batcher); step++)
+ *         for (m = 0; m < lzt_batcher_micro_batches(batcher, step); m++)
+ *             lzt_batcher_fill(batcher, step, m, &micro_batch, &err);
+ *
+ * A row is a list of token ids and of labels, as Hugging Face aligns them: label t is the id that position t-1
+ * predicts, or -100 where there is no loss. What a row is made from (pre-tokenised lists, text, a conversation through
+ * a chat template) only changes how it is produced.
+ *
+ * The file is mapped and only an index of rows is held; values are parsed when a row is read. Nothing here remembers a
+ * position: order and batches are functions of (seed, epoch, index) and of the step, so resuming costs nothing.
+ *
+ * Threads: a dataset, and every batcher over it, is used by one thread at a time. Ownership: options are copied; a
+ * tokenizer or template named in them must outlive the dataset, the dataset its batchers.
+ * Errors name "file:line"; they are LZT_ERR_DATA unless said otherwise.
+ */
+#ifndef LAZYTRAIN_DATA_H
+#define LAZYTRAIN_DATA_H
+
+#include "lazytrain/status.h"
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lzt_tokenizer lzt_tokenizer; /* lazytrain/tokenizer.h */
+typedef struct lzt_template lzt_template;   /* lazytrain/template.h */
+typedef struct lzt_dataset lzt_dataset;
+typedef struct lzt_batcher lzt_batcher;
+
+#define LZT_LABEL_NONE (-100) /* no loss on this token */
+
+typedef enum lzt_bad_row {
+    LZT_BAD_ROW_ERROR = 0, /* a row that cannot be read ends the run, naming its line */
+    LZT_BAD_ROW_SKIP       /* it is left out and counted */
+} lzt_bad_row;
+
+/* What happens to a row longer than max_seq_length. */
+typedef enum lzt_truncation {
+    LZT_TRUNCATE_KEEP_START = 0, /* cut at the end; without a trained token left the row is dropped and counted */
+    LZT_TRUNCATE_KEEP_ANSWER,    /* cut the tokens before the last trained span's end; a first BOS stays */
+    LZT_TRUNCATE_DROP,           /* leave the row out and count it */
+    LZT_TRUNCATE_ERROR           /* end, naming the line */
+} lzt_truncation;
+
+typedef enum lzt_loss_on {
+    LZT_LOSS_ASSISTANT = 0, /* every assistant turn, or the response of a pair */
+    LZT_LOSS_LAST,          /* the last assistant turn only */
+    LZT_LOSS_ALL            /* every token but the first */
+} lzt_loss_on;
+
+typedef struct lzt_dataset_options {
+    uint64_t struct_bytes;
+    const char *path;        /* JSONL, JSON array or CSV; also .gz and .zst */
+    uint64_t vocabulary;     /* rows of the embedding; an id outside 0..vocabulary-1 is an error. 0: not checked */
+    uint64_t max_seq_length; /* tokens; 0: nothing is truncated */
+    uint64_t max_samples;    /* rows of the file that are used, from the start; 0: all */
+    const lzt_tokenizer *tokenizer; /* NULL: pre-tokenised rows only */
+    const lzt_template *chat;       /* for conversations and pairs; NULL: a pair is query + response as they stand */
+    const char *query_field;        /* of pairs; both or none. NULL: detected (query/response, question/answer, */
+    const char *response_field;     /* prompt/completion, instruction[/input]/output) */
+    lzt_bad_row on_bad_row;
+    lzt_truncation truncation;
+    lzt_loss_on loss_on;
+    bool lazy; /* open only indexes lines; rows are looked into when first used (for files of many GiB) */
+} lzt_dataset_options;
+
+#define LZT_DATASET_OPTIONS_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(lzt_dataset_options), NULL, 0, 0, 0, NULL, NULL, NULL, NULL, LZT_BAD_ROW_ERROR,                         \
+            LZT_TRUNCATE_KEEP_START, LZT_LOSS_ASSISTANT, false                                                         \
+    }
+
+/* What became of the file's rows. rows_in = rows_out + every dropped_*. A lazy dataset counts what was read so far. */
+typedef struct lzt_dataset_report {
+    uint64_t rows_in;           /* rows of the file, blank lines not counted */
+    uint64_t rows_out;          /* rows that train */
+    uint64_t dropped_bad;       /* could not be read (on_bad_row: skip) */
+    uint64_t dropped_too_long;  /* LZT_TRUNCATE_DROP */
+    uint64_t dropped_cut;       /* no trained token left after truncation */
+    uint64_t dropped_untrained; /* no trained token to begin with */
+    uint64_t truncated;         /* cut and kept */
+    uint64_t blank_lines;
+    uint64_t replaced_text;      /* rows with lone surrogates or bytes that are not UTF-8, replaced by U+FFFD */
+    uint64_t double_bos;         /* rows that begin with two BOS */
+    uint64_t control_text;       /* rows whose content spells a control token (it stays text) */
+    uint64_t first_dropped_line; /* line of the first row that was dropped for want of a trained token; 0: none */
+    uint64_t tokens, trained_tokens, longest; /* of rows_out */
+} lzt_dataset_report;
+
+/* Opens and checks the file. Unless lazy, every row is read once: broken rows, ids outside the vocabulary, and a file
+ * without rows or without a single trained token are errors here. Errors also: LZT_ERR_STORAGE (cannot be read),
+ * LZT_ERR_USAGE (options), LZT_ERR_NO_MEMORY. blocks: reads the file */
+LZT_EXPORT lzt_status lzt_dataset_open(const lzt_dataset_options *options, lzt_dataset **dataset, lzt_error *err);
+LZT_EXPORT void lzt_dataset_close(lzt_dataset *dataset); /* NULL is allowed */
+/* Rows that train (of a lazy dataset: rows of the file; those without a trained token then measure 0 tokens). */
+LZT_EXPORT uint64_t lzt_dataset_rows(const lzt_dataset *dataset);
+/* Tokens of a row, and how many of them bear loss. Either may be NULL. Only a lazy dataset can fail here. */
+LZT_EXPORT lzt_status lzt_dataset_measure(lzt_dataset *dataset, uint64_t row, uint32_t *tokens, uint32_t *trained,
+                                          lzt_error *err);
+/* The row's ids and labels into arrays of as many elements as it measures; labels may be NULL. labels[0] is always
+ * LZT_LABEL_NONE: nothing predicts the first token. */
+LZT_EXPORT lzt_status lzt_dataset_read(lzt_dataset *dataset, uint64_t row, int32_t *ids, int32_t *labels,
+                                       lzt_error *err);
+/* 1-based line of the row in its file (of the element's first line in a JSON array). */
+LZT_EXPORT uint64_t lzt_dataset_line(const lzt_dataset *dataset, uint64_t row);
+LZT_EXPORT void lzt_dataset_get_report(const lzt_dataset *dataset, lzt_dataset_report *report);
+LZT_EXPORT const char *lzt_dataset_path(const lzt_dataset *dataset);
+
+typedef struct lzt_batcher_options {
+    uint64_t struct_bytes;
+    uint64_t seed;
+    uint64_t micro_batch_rows; /* per_device_train_batch_size */
+    uint64_t accumulation;     /* gradient_accumulation_steps: micro-batches of a full step */
+    double epochs;             /* num_train_epochs; the last step of a fraction is counted whole */
+    uint64_t max_steps;        /* 0: from epochs; else it wins, going on into further epochs as needed */
+    bool disable_shuffling;    /* file order in every epoch */
+    bool drop_last;            /* an epoch's incomplete last batch is left out; else it trains on fewer rows */
+} lzt_batcher_options;
+
+#define LZT_BATCHER_OPTIONS_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(lzt_batcher_options), 42, 8, 1, 1.0, 0, false, false                                                    \
+    }
+
+/* One micro-batch in the layout of the kernel's descriptor: rows one after the other, without padding, each a document.
+ * The caller owns the arrays; ids, position and target hold capacity elements, document_begin capacity + 1. */
+typedef struct lzt_micro_batch {
+    uint64_t capacity;       /* in: tokens that fit */
+    int32_t *ids;            /* [token_count] */
+    int32_t *position;       /* [token_count] of the token in its document */
+    int32_t *target;         /* [token_count] the id that the position predicts (the row's next label), or -1 */
+    int32_t *document_begin; /* [document_count + 1]; the last element is token_count */
+    uint64_t token_count;    /* out: real tokens */
+    uint64_t document_count; /* out */
+    uint64_t loss_count;     /* out: targets that are not -1 */
+    uint64_t padded_count;   /* out: documents x longest, what a padding trainer would compute */
+} lzt_micro_batch;
+
+/* Errors: LZT_ERR_USAGE (options; drop_last with fewer rows than a batch), and those of lzt_dataset_measure. */
+LZT_EXPORT lzt_status lzt_batcher_create(lzt_dataset *dataset, const lzt_batcher_options *options,
+                                         lzt_batcher **batcher, lzt_error *err);
+LZT_EXPORT void lzt_batcher_destroy(lzt_batcher *batcher); /* NULL is allowed */
+LZT_EXPORT uint64_t lzt_batcher_steps(const lzt_batcher *batcher);
+LZT_EXPORT uint64_t lzt_batcher_steps_per_epoch(const lzt_batcher *batcher);
+/* Epochs done before the step starts, as a fraction: step / steps per epoch. step may be lzt_batcher_steps. */
+LZT_EXPORT double lzt_batcher_epoch(const lzt_batcher *batcher, uint64_t step);
+/* Largest rows x longest row over the micro-batches of all steps: the token capacity that the run needs. */
+LZT_EXPORT uint64_t lzt_batcher_capacity(const lzt_batcher *batcher);
+/* Micro-batches of a step: accumulation, or fewer where an epoch ends. step < lzt_batcher_steps. */
+LZT_EXPORT uint64_t lzt_batcher_micro_batches(const lzt_batcher *batcher, uint64_t step);
+/* Loss-bearing tokens of the step's global batch. */
+LZT_EXPORT lzt_status lzt_batcher_loss_count(lzt_batcher *batcher, uint64_t step, uint64_t *count, lzt_error *err);
+/* Fills micro-batch m of the step. LZT_ERR_USAGE when its tokens exceed the capacity. */
+LZT_EXPORT lzt_status lzt_batcher_fill(lzt_batcher *batcher, uint64_t step, uint64_t m, lzt_micro_batch *out,
+                                       lzt_error *err);
+/* The dataset row at place index (0..rows-1) of the epoch: a permutation named by (seed, epoch), in constant time and
+ * memory; the index itself when shuffling is off. */
+LZT_EXPORT uint64_t lzt_order_row(const lzt_batcher_options *options, uint64_t rows, uint64_t epoch, uint64_t index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

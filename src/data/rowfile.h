@@ -1,0 +1,41 @@
+/* A file of rows: mapped, cut into spans, nothing interpreted.
+ *
+ * JSONL, one JSON array of objects, or CSV with a header line; the kind is told from the first byte that is not blank
+ * and the name's ending. Files ending in .gz or .zst are unpacked into an unlinked temporary file first. A byte order
+ * mark is skipped, CRLF and blank lines are allowed, the last line needs no newline.
+ *
+ * Threads: read-only once open.
+ */
+#ifndef LZT_DATA_ROWFILE_H
+#define LZT_DATA_ROWFILE_H
+
+#include "lazytrain/status.h"
+
+#include <stdbool.h>
+
+typedef enum lzt__rowfile_kind { LZT__ROWFILE_JSONL, LZT__ROWFILE_ARRAY, LZT__ROWFILE_CSV } lzt__rowfile_kind;
+
+typedef struct lzt__rowspan {
+    uint64_t offset;
+    uint32_t size; /* bytes, without the line's end */
+    uint32_t line; /* 1-based; stays at 2^32-1 beyond that */
+} lzt__rowspan;
+
+typedef struct lzt__rowfile {
+    lzt__rowfile_kind kind;
+    const char *text; /* the mapping */
+    uint64_t size;
+    lzt__rowspan *row; /* [row_count] */
+    uint64_t row_count, row_capacity;
+    lzt__rowspan header; /* of CSV */
+    uint64_t blank_lines;
+    void *mapping;
+    uint64_t mapping_size;
+} lzt__rowfile;
+
+/* Errors: LZT_ERR_STORAGE, LZT_ERR_DATA (a row above 4 GiB, an array that is not closed), LZT_ERR_NO_MEMORY. On error
+ * nothing is to be closed. max_rows: 0, or how many rows to index at most. */
+lzt_status lzt__rowfile_open(const char *path, uint64_t max_rows, lzt__rowfile *file, lzt_error *err);
+void lzt__rowfile_close(lzt__rowfile *file);
+
+#endif
