@@ -124,7 +124,7 @@ static double value_of(const char *text, const decimal *d)
     char *out = buffer;
     for (const char *p = text; p < d->end && *p != 'e' && *p != 'E'; p++)
         if (isdigit((unsigned char)*p)) *out++ = *p;
-    sprintf(out, "e%" PRId64, (int64_t)d->exponent - (int64_t)d->fraction_digits);
+    snprintf(out, 32, "e%" PRId64, (int64_t)d->exponent - (int64_t)d->fraction_digits);
     double value = strtod(buffer, NULL);
     free(buffer);
     return d->negative ? -value : value;
