@@ -1,49 +1,177 @@
-/* Matrix products: see gemm.h. */
+/* The portable matrix product: blocking, the split over the team, and the choice of oneDNN. See gemm.h.
+ *
+ * C is cut into a grid of rectangles, one per thread; a thread cuts its rectangle into macro blocks of at most
+ * BLOCK_SUM x BLOCK_N, sums each over blocks of K, and packs what it needs itself, so that no thread waits for another:
+ *
+ *     for macro block (BLOCK_SUM x BLOCK_N of C, partial sums in scratch where C is BF16)
+ *         for k block (at most BLOCK_K)
+ *             pack B (k x BLOCK_N: third cache)
+ *             for row block (BLOCK_M)
+ *                 pack A (BLOCK_M x k: second cache), multiply, store
+ *
+ * The blocks of K depend on K alone and are summed in order: neither grid nor macro blocks change a result.
+ */
 #include "kern/cpu/gemm.h"
 
+#include "kern/cpu/gemm_isa.h"
 #include "kern/cpu/kern_cpu.h"
 
 #include <assert.h>
 
-static float element(const void *p, uint64_t index, lzt_dtype dtype)
+enum { BLOCK_K = 512, BLOCK_M = 96, BLOCK_N = 512, BLOCK_SUM = 384 };
+
+static const lzt_gemm_code *code_of(lzt_isa_build build)
 {
-    return dtype == LZT_DTYPE_F32 ? ((const float *)p)[index] : lzt_bf16_to_f32(((const uint16_t *)p)[index]);
+    return LZT_ISA_PICK(build, lzt__gemm_code);
 }
 
-static void part_rows(void *arg, uint32_t part, uint32_t part_count)
+static uint64_t round_up(uint64_t value, uint64_t to)
 {
-    const lzt_gemm *g = arg;
-    uint64_t begin, end;
-    lzt__team_split(g->m, 1, part, part_count, &begin, &end);
-    for (uint64_t i = begin; i < end; i++)
-        for (uint64_t j = 0; j < g->n; j++) {
-            float sum = 0;
-            for (uint64_t p = 0; p < g->k; p++)
-                sum += element(g->a, g->trans_a ? p * g->lda + i : i * g->lda + p, g->a_dtype) *
-                       element(g->b, g->trans_b ? j * g->ldb + p : p * g->ldb + j, g->b_dtype);
-            if (g->bias) sum += element(g->bias, j, g->c_dtype);
-            if (g->residual) sum += element(g->residual, i * g->ld_residual + j, g->c_dtype);
-            if (g->c_dtype == LZT_DTYPE_BF16)
-                ((uint16_t *)g->c)[i * g->ldc + j] = lzt_bf16_from_f32(sum);
-            else
-                ((float *)g->c)[i * g->ldc + j] = sum + (g->accumulate ? ((float *)g->c)[i * g->ldc + j] : 0);
+    return (value + to - 1) / to * to;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Equal blocks of K, at most BLOCK_K each. */
+static uint64_t k_block(uint64_t k)
+{
+    uint64_t count = (k + BLOCK_K - 1) / BLOCK_K;
+    return count ? round_up((k + count - 1) / count, 4) : 1;
+}
+
+/* A thread's scratch: packed A, packed B, partial sums. */
+typedef struct layout {
+    uint64_t b, sum, total; /* offsets in bytes; A at 0 */
+    uint64_t ld_sum;
+} layout;
+
+static layout scratch_layout(const lzt_gemm_code *code, const lzt_gemm *g)
+{
+    uint64_t k = smaller(g->k, BLOCK_K), n = round_up(smaller(g->n, BLOCK_N), code->nr);
+    uint64_t m = round_up(smaller(g->m, BLOCK_SUM), code->mr);
+    layout at = {.ld_sum = n};
+    at.b = lzt__scratch_align(4 * k * smaller(m, BLOCK_M));
+    at.sum = at.b + lzt__scratch_align(4 * k * n);
+    at.total = at.sum + (g->c_dtype == LZT_DTYPE_BF16 && g->k > BLOCK_K ? lzt__scratch_align(4 * m * n) : 0);
+    return at;
+}
+
+/* The whole product as the team sees it. */
+typedef struct job {
+    const lzt_gemm *g;
+    const lzt_gemm_code *code;
+    char *scratch;
+    layout at;
+    uint32_t rows; /* of the grid; columns = parts / rows */
+} job;
+
+static const void *at_element(const void *base, uint64_t row, uint64_t column, uint64_t ld, lzt_dtype dtype)
+{
+    return (const char *)base + (row * ld + column) * (dtype == LZT_DTYPE_BF16 ? 2 : 4);
+}
+
+/* What a macro block at (i, j) does with the sums of K block p. */
+static lzt_gemm_store store_rule(const lzt_gemm *g, float *sums, uint64_t ld_sum, uint64_t i, uint64_t j, uint64_t p)
+{
+    bool bf16 = g->c_dtype == LZT_DTYPE_BF16, first = p == 0, last = p + k_block(g->k) >= g->k;
+    lzt_gemm_store s = {.bf16 = bf16, .ldc = g->ldc, .ld_residual = g->ld_residual};
+    s.c = (void *)(uintptr_t)at_element(g->c, i, j, g->ldc, g->c_dtype);
+    s.sum = bf16 ? sums : s.c;
+    s.ld_sum = bf16 ? ld_sum : g->ldc;
+    s.add_sum = !first || g->accumulate;
+    s.to_c_bf16 = bf16 && last;
+    if (first && g->bias) s.bias = at_element(g->bias, 0, j, 0, g->c_dtype);
+    if (first && g->residual) s.residual = at_element(g->residual, i, j, g->ld_residual, g->c_dtype);
+    return s;
+}
+
+static lzt_gemm_store store_below(lzt_gemm_store s, uint64_t rows)
+{
+    s.c = (char *)s.c + rows * s.ldc * (s.bf16 ? 2 : 4);
+    if (s.sum) s.sum += rows * s.ld_sum;
+    if (s.residual) s.residual = (const char *)s.residual + rows * s.ld_residual * (s.bf16 ? 2 : 4);
+    return s;
+}
+
+/* C[i .. i+m, j .. j+n], all of K */
+static void macro_block(const job *w, char *scratch, uint64_t i, uint64_t m, uint64_t j, uint64_t n)
+{
+    const lzt_gemm *g = w->g;
+    const lzt_gemm_code *code = w->code;
+    float *a = (float *)scratch, *b = (float *)(scratch + w->at.b), *sums = (float *)(scratch + w->at.sum);
+    uint64_t kb = k_block(g->k);
+    for (uint64_t p = 0; p < g->k || p == 0; p += kb) {
+        uint64_t k = smaller(kb, g->k - p);
+        lzt_gemm_store store = store_rule(g, sums, w->at.ld_sum, i, j, p);
+        code->pack(at_element(g->b, g->trans_b ? j : p, g->trans_b ? p : j, g->ldb, g->b_dtype),
+                   g->b_dtype == LZT_DTYPE_BF16, g->ldb, g->trans_b, n, k, code->nr, b);
+        for (uint64_t row = 0; row < m; row += BLOCK_M) {
+            uint64_t rows = smaller(BLOCK_M, m - row), at = i + row;
+            code->pack(at_element(g->a, g->trans_a ? p : at, g->trans_a ? at : p, g->lda, g->a_dtype),
+                       g->a_dtype == LZT_DTYPE_BF16, g->lda, !g->trans_a, rows, k, code->mr, a);
+            lzt_gemm_store below = store_below(store, row);
+            code->block(rows, n, k, a, b, &below);
         }
+    }
+}
+
+static void part_rectangle(void *arg, uint32_t part, uint32_t part_count)
+{
+    const job *w = arg;
+    uint32_t columns = part_count / w->rows;
+    if (part >= w->rows * columns) return;
+    uint64_t i0, i1, j0, j1;
+    lzt__team_split(w->g->m, w->code->mr, part / columns, w->rows, &i0, &i1);
+    lzt__team_split(w->g->n, w->code->nr, part % columns, columns, &j0, &j1);
+    char *scratch = w->scratch + part * w->at.total;
+    for (uint64_t i = i0; i < i1; i += BLOCK_SUM)
+        for (uint64_t j = j0; j < j1; j += BLOCK_N)
+            macro_block(w, scratch, i, smaller(BLOCK_SUM, i1 - i), j, smaller(BLOCK_N, j1 - j));
+}
+
+/* Rows of the grid of threads with the least work for the busiest: multiplications, plus packing, an element of which
+ * costs about as much as four. */
+static uint32_t grid_rows(const lzt_gemm *g, const lzt_gemm_code *code, uint32_t threads)
+{
+    uint32_t best = 1;
+    double best_cost = 0;
+    for (uint32_t rows = 1; rows <= threads; rows++) {
+        uint32_t columns = threads / rows;
+        if (rows * columns != threads && rows != threads) continue;
+        uint64_t m = smaller(round_up((g->m + rows - 1) / rows, code->mr), g->m);
+        uint64_t n = smaller(round_up((g->n + columns - 1) / columns, code->nr), g->n);
+        double cost = (double)m * (double)n + 4.0 * (double)m * (double)((n + BLOCK_N - 1) / BLOCK_N) +
+                      4.0 * (double)n * (double)((m + BLOCK_SUM - 1) / BLOCK_SUM);
+        if (rows > 1 && cost >= best_cost) continue;
+        best = rows;
+        best_cost = cost;
+    }
+    return best;
 }
 
 uint64_t lzt__gemm_scratch_bytes(const lzt_kern_cpu *kern, const lzt_gemm *g)
 {
-    (void)kern;
-    (void)g;
-    return 0;
+    return kern->threads * scratch_layout(code_of(kern->build), g).total;
+}
+
+static bool valid_dtype(lzt_dtype dtype)
+{
+    return dtype == LZT_DTYPE_F32 || dtype == LZT_DTYPE_BF16;
 }
 
 lzt_status lzt__gemm(lzt_kern_cpu *kern, const lzt_gemm *g, void *scratch, uint64_t scratch_bytes, lzt_error *err)
 {
-    (void)scratch;
-    (void)scratch_bytes;
     (void)err;
-    lzt_gemm copy = *g;
-    lzt__team_run(kern->team, part_rows, &copy);
+    assert(valid_dtype(g->a_dtype) && valid_dtype(g->b_dtype) && valid_dtype(g->c_dtype));
+    assert(!g->accumulate || (g->c_dtype == LZT_DTYPE_F32 && !g->bias && !g->residual));
+    assert(scratch_bytes >= lzt__gemm_scratch_bytes(kern, g));
+    if (!g->m || !g->n) return LZT_OK;
+    const lzt_gemm_code *code = code_of(kern->build);
+    job w = {g, code, scratch, scratch_layout(code, g), grid_rows(g, code, kern->threads)};
+    lzt__team_run(kern->team, part_rectangle, &w);
     return LZT_OK;
 }
 
@@ -51,21 +179,14 @@ void lzt__sgemm_tile(lzt_isa_build build, bool trans_a, bool trans_b, uint64_t m
                      const float *a, uint64_t lda, const float *b, uint64_t ldb, float beta, float *c, uint64_t ldc,
                      void *pack)
 {
-    (void)build;
-    (void)pack;
-    for (uint64_t i = 0; i < m; i++)
-        for (uint64_t j = 0; j < n; j++) {
-            float sum = 0;
-            for (uint64_t p = 0; p < k; p++)
-                sum += a[trans_a ? p * lda + i : i * lda + p] * b[trans_b ? j * ldb + p : p * ldb + j];
-            c[i * ldc + j] = alpha * sum + (beta != 0 ? beta * c[i * ldc + j] : 0);
-        }
+    const lzt_gemm_code *code = code_of(build);
+    float *packed_a = pack, *packed_b = packed_a + lzt__scratch_align(4 * round_up(m, code->mr) * k) / 4;
+    code->pack(a, false, lda, !trans_a, m, k, code->mr, packed_a);
+    code->pack(b, false, ldb, trans_b, n, k, code->nr, packed_b);
+    code->block_f32(m, n, k, packed_a, packed_b, alpha, beta, c, ldc);
 }
 
 uint64_t lzt__sgemm_tile_scratch_bytes(uint64_t m, uint64_t n, uint64_t k)
 {
-    (void)m;
-    (void)n;
-    (void)k;
-    return 64;
+    return lzt__scratch_align(4 * (m + 16) * k) + lzt__scratch_align(4 * (n + 32) * k);
 }

@@ -1,0 +1,248 @@
+/* Goal: the matrix product is right at every edge, and its bits depend on nothing but its operands and the ISA.
+ *
+ * Method: products of odd shapes, all transpositions, dtypes, epilogues and leading dimensions are compared with a
+ * double reference. The tolerance is that of an F32 sum of K terms in any order, K * 2^-24 * sum |a b|, and of one
+ * rounding to the stored type. One and three threads must agree to the last bit; scratch and the gaps between the rows
+ * of C are guarded. Every instruction set of this CPU is tried, and oneDNN where the library is there.
+ */
+#include "kern/cpu/gemm.h"
+#include "kern/cpu/kern_cpu.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef struct operand {
+    void *data;
+    lzt_dtype dtype;
+    uint64_t count;
+} operand;
+
+static uint64_t seed = 1;
+
+static float random_value(void)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (float)(int32_t)(seed >> 32) / 2147483648.0f;
+}
+
+static double get(const operand *o, uint64_t i)
+{
+    assert_true(i < o->count);
+    return o->dtype == LZT_DTYPE_F32 ? ((float *)o->data)[i] : lzt_bf16_to_f32(((uint16_t *)o->data)[i]);
+}
+
+static operand make(uint64_t count, lzt_dtype dtype)
+{
+    operand o = {aligned_alloc(64, (count * lzt_dtype_bytes(dtype) + 64) / 64 * 64), dtype, count};
+    for (uint64_t i = 0; i < count; i++) {
+        if (dtype == LZT_DTYPE_F32)
+            ((float *)o.data)[i] = random_value();
+        else
+            ((uint16_t *)o.data)[i] = lzt_bf16_from_f32(random_value());
+    }
+    return o;
+}
+
+static lzt_kern_cpu *create(lzt_isa isa, uint32_t threads, const char *gemm)
+{
+    lzt_kern_cpu_options options = LZT_KERN_CPU_OPTIONS_INIT;
+    options.isa = lzt__isa_name(isa);
+    options.threads = threads;
+    options.gemm = gemm;
+    lzt_kern *kern;
+    lzt_error err = {0};
+    if (lzt_kern_cpu_create(&options, &kern, &err)) fail_msg("%s: %s", err.where, err.message);
+    return (lzt_kern_cpu *)kern;
+}
+
+static void run_guarded(lzt_kern_cpu *kern, const lzt_gemm *g)
+{
+    enum { GUARD = 4096 };
+    uint64_t bytes = lzt__gemm_scratch_bytes(kern, g);
+    unsigned char *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64 + GUARD);
+    memset(scratch, 0xff, bytes + GUARD); /* NaN: nothing may be read before it is written */
+    lzt_error err = {0};
+    if (lzt__gemm(kern, g, scratch, bytes, &err)) fail_msg("%s", err.message);
+    for (int i = 0; i < GUARD; i++) assert_int_equal(scratch[bytes + (uint64_t)i], 0xff);
+    free(scratch);
+}
+
+/* sum and sum of magnitudes of element (i, j) */
+static double reference(const lzt_gemm *g, const operand *a, const operand *b, uint64_t i, uint64_t j, double *size)
+{
+    double sum = 0;
+    *size = 0;
+    for (uint64_t p = 0; p < g->k; p++) {
+        double term =
+            get(a, g->trans_a ? p * g->lda + i : i * g->lda + p) * get(b, g->trans_b ? j * g->ldb + p : p * g->ldb + j);
+        sum += term;
+        *size += fabs(term);
+    }
+    return sum;
+}
+
+typedef struct variant {
+    bool trans_a, trans_b, accumulate, bias, residual, alias;
+    lzt_dtype a, b, c;
+    uint64_t gap; /* leading dimensions exceed the rows by it */
+} variant;
+
+static void check(const lzt_gemm *g, const operand *a, const operand *b, const operand *bias, const operand *residual,
+                  const operand *before, const operand *c)
+{
+    for (uint64_t i = 0; i < g->m; i++) {
+        for (uint64_t j = 0; j < g->n; j++) {
+            double size, want = reference(g, a, b, i, j, &size);
+            if (g->bias) want += get(bias, j);
+            if (g->residual) want += get(residual, i * g->ld_residual + j);
+            if (g->accumulate) want += get(before, i * g->ldc + j);
+            double got = get(c, i * g->ldc + j);
+            double bound = (size + 2) * (double)(g->k + 4) * ldexp(1, -24);
+            if (g->c_dtype == LZT_DTYPE_BF16) bound += fabs(want) * ldexp(1, -8);
+            if (!(fabs(got - want) <= bound))
+                fail_msg("m %lu n %lu k %lu, (%lu, %lu): %.9g, want %.9g +- %.2g", g->m, g->n, g->k, i, j, got, want,
+                         bound);
+        }
+        for (uint64_t j = g->n; j < g->ldc; j++)
+            if (i * g->ldc + j < c->count) assert_true(get(c, i * g->ldc + j) == get(before, i * g->ldc + j));
+    }
+}
+
+static void try_shape(lzt_kern_cpu *one, lzt_kern_cpu *three, uint64_t m, uint64_t n, uint64_t k, const variant *v)
+{
+    uint64_t lda = (v->trans_a ? m : k) + v->gap, ldb = (v->trans_b ? k : n) + v->gap, ldc = n + v->gap;
+    operand a = make((v->trans_a ? k : m) * lda + 1, v->a), b = make((v->trans_b ? n : k) * ldb + 1, v->b);
+    operand c = make(m * ldc, v->c), before = make(m * ldc, v->c), again = make(m * ldc, v->c);
+    operand bias = make(n, v->c), residual = make(m * ldc, v->c);
+    uint64_t c_bytes = m * ldc * lzt_dtype_bytes(v->c);
+    memcpy(c.data, before.data, c_bytes);
+    memcpy(again.data, before.data, c_bytes);
+    if (v->alias) memcpy(residual.data, before.data, c_bytes);
+    lzt_gemm g = {m,   n,    k,    a.data, b.data,     c.data,     lda,           ldb,  ldc,
+                  ldc, v->a, v->b, v->c,   v->trans_a, v->trans_b, v->accumulate, NULL, NULL};
+    if (v->bias) g.bias = bias.data;
+    if (v->residual) g.residual = v->alias ? c.data : residual.data;
+    run_guarded(one, &g);
+    check(&g, &a, &b, &bias, &residual, &before, &c);
+    g.c = again.data;
+    if (v->alias) g.residual = again.data;
+    if (three) {
+        run_guarded(three, &g);
+        assert_memory_equal(c.data, again.data, c_bytes);
+    }
+    operand *all[] = {&a, &b, &c, &before, &again, &bias, &residual};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]->data);
+}
+
+static const uint64_t shapes[][3] = {
+    {1, 1, 1},    {1, 17, 5},    {7, 1, 3},     {5, 33, 64},   {6, 16, 8},       {12, 32, 31}, {13, 47, 129},
+    {97, 65, 66}, {40, 50, 520}, {391, 15, 37}, {3, 530, 511}, {100, 100, 1030}, {2, 9, 0},
+};
+
+static const variant variants[] = {
+    {.trans_b = true, .a = LZT_DTYPE_F32, .b = LZT_DTYPE_F32, .c = LZT_DTYPE_F32},
+    {.a = LZT_DTYPE_F32, .b = LZT_DTYPE_F32, .c = LZT_DTYPE_F32, .accumulate = true, .gap = 3},
+    {.trans_a = true, .a = LZT_DTYPE_F32, .b = LZT_DTYPE_F32, .c = LZT_DTYPE_BF16, .gap = 1},
+    {.trans_a = true, .trans_b = true, .a = LZT_DTYPE_F32, .b = LZT_DTYPE_BF16, .c = LZT_DTYPE_F32, .gap = 5},
+    {.trans_b = true, .a = LZT_DTYPE_BF16, .b = LZT_DTYPE_BF16, .c = LZT_DTYPE_BF16, .bias = true, .residual = true},
+    {.trans_b = true, .a = LZT_DTYPE_BF16, .b = LZT_DTYPE_BF16, .c = LZT_DTYPE_BF16, .residual = true, .alias = true},
+    {.trans_b = true,
+     .a = LZT_DTYPE_F32,
+     .b = LZT_DTYPE_F32,
+     .c = LZT_DTYPE_F32,
+     .bias = true,
+     .residual = true,
+     .alias = true,
+     .gap = 2},
+    {.a = LZT_DTYPE_BF16, .b = LZT_DTYPE_BF16, .c = LZT_DTYPE_BF16, .gap = 7},
+    {.trans_a = true, .a = LZT_DTYPE_BF16, .b = LZT_DTYPE_BF16, .c = LZT_DTYPE_F32, .accumulate = true},
+    {.trans_a = true, .a = LZT_DTYPE_BF16, .b = LZT_DTYPE_F32, .c = LZT_DTYPE_F32, .bias = true},
+};
+
+static void all_shapes(lzt_isa isa, const char *gemm, bool compare)
+{
+    lzt_kern_cpu *one = create(isa, 1, gemm), *three = create(isa, 3, gemm);
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (size_t v = 0; v < sizeof variants / sizeof *variants; v++)
+            try_shape(one, compare ? three : NULL, shapes[s][0], shapes[s][1], shapes[s][2], &variants[v]);
+    lzt_kern_destroy(&one->base);
+    lzt_kern_destroy(&three->base);
+}
+
+static void test_own(void **state)
+{
+    (void)state;
+    for (int isa = 0; isa <= LZT_ISA_AVX512; isa++) {
+        if (!lzt__isa_supported((lzt_isa)isa))
+            print_message("%s: not on this CPU\n", lzt__isa_name((lzt_isa)isa));
+        else
+            all_shapes((lzt_isa)isa, "own", true);
+    }
+}
+
+/* The scratch of a capacity serves every smaller product. */
+static void test_scratch_is_monotone(void **state)
+{
+    (void)state;
+    lzt_kern_cpu *kern = create(LZT_ISA_V2, 5, "own");
+    lzt_gemm g = {
+        .m = 700, .n = 900, .k = 1100, .a_dtype = LZT_DTYPE_F32, .b_dtype = LZT_DTYPE_F32, .c_dtype = LZT_DTYPE_BF16};
+    uint64_t most = lzt__gemm_scratch_bytes(kern, &g);
+    for (int i = 0; i < 2000; i++) {
+        lzt_gemm less = g;
+        less.m = (uint64_t)((random_value() + 1) * 350);
+        less.n = (uint64_t)((random_value() + 1) * 450);
+        less.k = (uint64_t)((random_value() + 1) * 550);
+        assert_true(lzt__gemm_scratch_bytes(kern, &less) <= most);
+    }
+    lzt_kern_destroy(&kern->base);
+}
+
+static void tile_case(lzt_isa_build build, bool trans_a, bool trans_b, uint64_t m, uint64_t n, uint64_t k, float beta)
+{
+    uint64_t lda = (trans_a ? m : k) + 2, ldb = (trans_b ? k : n) + 3, ldc = n + 1;
+    operand a = make((trans_a ? k : m) * lda, LZT_DTYPE_F32), b = make((trans_b ? n : k) * ldb, LZT_DTYPE_F32);
+    operand before = make(m * ldc, LZT_DTYPE_F32), c = make(m * ldc, LZT_DTYPE_F32);
+    memcpy(c.data, before.data, m * ldc * 4);
+    uint64_t bytes = lzt__sgemm_tile_scratch_bytes(m, n, k);
+    unsigned char *pack = aligned_alloc(64, bytes + 64);
+    memset(pack, 0xff, bytes + 64);
+    lzt__sgemm_tile(build, trans_a, trans_b, m, n, k, 0.75f, a.data, lda, b.data, ldb, beta, c.data, ldc, pack);
+    for (int i = 0; i < 64; i++) assert_int_equal(pack[bytes + (uint64_t)i], 0xff);
+    lzt_gemm g = {.m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .trans_a = trans_a, .trans_b = trans_b};
+    for (uint64_t i = 0; i < m; i++) {
+        for (uint64_t j = 0; j < n; j++) {
+            double size, want = 0.75 * reference(&g, &a, &b, i, j, &size) + beta * get(&before, i * ldc + j);
+            assert_true(fabs(get(&c, i * ldc + j) - want) <= (size + 2) * (double)(k + 4) * ldexp(1, -24));
+        }
+        assert_true(get(&c, i * ldc + n) == get(&before, i * ldc + n));
+    }
+    free(a.data), free(b.data), free(c.data), free(before.data), free(pack);
+}
+
+static void test_tile(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[][3] = {{1, 1, 1}, {6, 16, 64}, {65, 63, 64}, {64, 64, 80}, {13, 40, 7}};
+    for (int isa = 0; isa <= LZT_ISA_AVX512; isa++)
+        for (size_t s = 0; lzt__isa_supported((lzt_isa)isa) && s < sizeof sizes / sizeof *sizes; s++)
+            for (int flags = 0; flags < 8; flags++)
+                tile_case(lzt__isa_build((lzt_isa)isa), flags & 1, flags & 2, sizes[s][0], sizes[s][1], sizes[s][2],
+                          flags & 4 ? 0.5f : 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_own),
+        cmocka_unit_test(test_scratch_is_monotone),
+        cmocka_unit_test(test_tile),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
