@@ -93,7 +93,7 @@ typedef struct lzt_tensor {
 
 typedef struct lzt_unit {
     uint32_t first_tensor, tensor_count; /* index into the tensor table */
-    uint64_t element_count;              /* with the gaps: the length of the flat run */
+    uint64_t element_count;              /* with the gaps, a multiple of LZT_UNIT_ALIGNMENT: length of the flat run */
     int32_t layer;                       /* decoder layer, or -1 */
 } lzt_unit;
 
@@ -114,8 +114,9 @@ typedef struct lzt_model_info {
     uint64_t max_positions;
     double norm_eps;
     bool tied, qkv_bias, qk_norm, norm_zero_centred;
-    bool trainable_arch; /* kernels exist: LLAMA, MISTRAL, QWEN2, QWEN3 */
-    bool quantized;      /* config.json has a quantization_config (ignored by plan and inspect, refused by train) */
+    bool trainable_arch;       /* kernels exist: LLAMA, MISTRAL, QWEN2, QWEN3, without what they lack (see below) */
+    const char *not_trainable; /* why trainable_arch is false (an architecture, a bias of o_proj, ...), or NULL */
+    bool quantized; /* config.json has a quantization_config (ignored by plan and inspect, refused by train) */
     bool has_weights;
     lzt_dtype dtype; /* of the config ("dtype" or "torch_dtype"); NONE when it says nothing */
     lzt_rope_type rope_type;
@@ -134,8 +135,9 @@ typedef struct lzt_model lzt_model;
 
 enum { LZT_MODEL_CONFIG_ONLY = 0, LZT_MODEL_WANT_WEIGHTS = 1 };
 
-/* path: a model directory, or a config.json (CONFIG_ONLY). Errors: LZT_ERR_MODEL with the file and the key, tensor or
- * byte offset. With WANT_WEIGHTS every tensor of the tables must be there with its shape; all missing ones are listed.
+/* path: a model directory, or a config.json (CONFIG_ONLY). CONFIG_ONLY does not look at weight files. Errors:
+ * LZT_ERR_MODEL with the file and the key, tensor or byte offset. With WANT_WEIGHTS every tensor of the tables must be
+ * there with its shape; all missing ones are listed.
  */
 LZT_EXPORT lzt_status lzt_model_open(const char *path, int want, lzt_model **model, lzt_error *err);
 LZT_EXPORT void lzt_model_close(lzt_model *model); /* NULL is allowed */
@@ -143,7 +145,8 @@ LZT_EXPORT const lzt_model_info *lzt_model_get_info(const lzt_model *model);
 
 /* Reads a tensor's elements as F32 (exact for F32, BF16, F16) into out[element_count]. blocks: on disk */
 LZT_EXPORT lzt_status lzt_model_read_tensor(const lzt_model *model, uint32_t tensor_index, float *out, lzt_error *err);
-/* Lets go of the mappings of the source files (they come back when read_tensor is called again). */
+/* Lets go of what is held of the source files (it comes back when read_tensor is called again). Today nothing is: files
+ * are read with pread, so that one cut under us is an error and no SIGBUS, and closed between reads. */
 LZT_EXPORT void lzt_model_drop_mappings(lzt_model *model);
 
 /* A strict check of the directory beyond open: every file of the index, unlisted files noted, total_size; with data,
