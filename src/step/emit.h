@@ -1,0 +1,47 @@
+/* Emitters: what a decoder layer, the head and the optimizer are made of, as tasks. Used by compile.c alone. */
+#ifndef LZT_STEP_EMIT_H
+#define LZT_STEP_EMIT_H
+
+#include "step/builder.h"
+
+/* The device objects of one pass through a decoder layer. rstd1 .. gu are the internals: what backward needs beside the
+ * input boundary and the weights. */
+typedef struct lzt_layer_objects {
+    uint32_t weights;   /* the layer's unit */
+    uint32_t gradients; /* backward: grad_dtype, unit layout */
+    uint32_t x;         /* (T, H) boundary l */
+    uint32_t rstd1;     /* (T) f32 */
+    uint32_t qkv;       /* (T, (Q+2K)*D) rotated in place where the model has no q/k norm */
+    uint32_t qk;        /* (T, (Q+K)*D) normed and rotated; only with q/k norm */
+    uint32_t o;         /* (T, Q*D) attention output */
+    uint32_t lse;       /* (Q, T) f32 */
+    uint32_t x1;        /* (T, H) after attention's residual */
+    uint32_t rstd2;     /* (T) f32 */
+    uint32_t gu;        /* (T, 2F) */
+} lzt_layer_objects;
+
+/* The micro-batch's own objects on the device. */
+typedef struct lzt_batch_objects {
+    uint32_t descriptor;
+    uint32_t rope_table; /* (T, R/2, 2) f32 */
+} lzt_batch_objects;
+
+/* Forward through layer. Makes the internals in *o and returns boundary l+1; with output false the MLP's last product
+ * is left out (backward does not need it) and LZT_NO_OBJECT comes back. pass: "fwd", "re" or "bwd", for the task names.
+ */
+uint32_t lzt__emit_layer_forward(lzt_builder *b, const lzt_batch_objects *batch, uint32_t layer, lzt_layer_objects *o,
+                                 bool output, const char *pass);
+/* Backward through layer from dy, the gradient of boundary l+1; returns the gradient of boundary l. Uses up o->gu. */
+uint32_t lzt__emit_layer_backward(lzt_builder *b, const lzt_batch_objects *batch, uint32_t layer, lzt_layer_objects *o,
+                                  uint32_t dy);
+
+/* Shared by the layer and the head. */
+void lzt__emit_rmsnorm(lzt_builder *b, const lzt_batch_objects *batch, int32_t layer, uint32_t x, uint32_t weights,
+                       const lzt_tensor *w, uint32_t y, uint32_t rstd, const char *name);
+void lzt__emit_rmsnorm_backward(lzt_builder *b, const lzt_batch_objects *batch, int32_t layer, uint32_t dy, uint32_t x,
+                                uint32_t weights, const lzt_tensor *w, uint32_t rstd, uint32_t residual, uint32_t dx,
+                                uint32_t gradients, const char *name);
+/* A device object of T rows of columns elements of dtype. */
+uint32_t lzt__rows(lzt_builder *b, uint64_t columns, const char *name, int32_t layer);
+
+#endif
