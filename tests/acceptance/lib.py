@@ -5,7 +5,8 @@ A script is an executable tests/acceptance/AREA-what that measures one gate of a
 
     from lib import *
     run = train(base_config(smollm2(), max_steps=5, bf16=True), memory={"device_cap": "200MiB"})
-    report("caps-peak", run.steps[-1]["peak_device_bytes"], "<= 200 MiB", run.steps[-1]["peak_device_bytes"] <= 200 << 20)
+    peak = run.steps[-1]["peak_device_bytes"]
+    report("caps-peak", peak, "<= 200 MiB", peak <= 200 << 20)
 
 Environment: LZT_PROGRAM (default build/release/lazytrain), LZT_DATA (default ../shared/data), LZT_CACHE (default
 ~/.cache/lazytrain: models and Python environments, outside the repository).
@@ -98,8 +99,8 @@ def stories(name="stories260k-hf"):
 def machine():
     """One line that names CPU, cores and instruction sets, for results."""
     text = open("/proc/cpuinfo").read()
-    name = next((line.split(":", 1)[1].strip() for line in text.split("\n") if line.startswith("model name")), "unknown")
-    flags = set(next((line.split(":", 1)[1].split() for line in text.split("\n") if line.startswith("flags")), []))
+    fields = {line.split(":", 1)[0].strip(): line.split(":", 1)[1].strip() for line in text.split("\n") if ":" in line}
+    name, flags = fields.get("model name", "unknown"), set(fields.get("flags", "").split())
     isa = [f for f in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if f in flags]
     return f"{name}, {os.cpu_count()} cores, {' '.join(isa) or 'sse4.2'}"
 
@@ -124,12 +125,13 @@ def execute(command, env=None, cwd=None, expect=None, stdin=None):
     begin = time.monotonic()
     out_path, err_path = [os.path.join(workdir(fresh=False), n) for n in ("stdout", "stderr")]
     with open(out_path, "wb") as out, open(err_path, "wb") as err:
-        process = subprocess.Popen([str(c) for c in command], stdout=out, stderr=err, cwd=cwd, stdin=stdin or subprocess.DEVNULL,
-                                   env={**os.environ, **(env or {})})
+        process = subprocess.Popen([str(c) for c in command], stdout=out, stderr=err, cwd=cwd,
+                                   stdin=stdin or subprocess.DEVNULL, env={**os.environ, **(env or {})})
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-    result = Result(process.returncode, open(out_path, errors="replace").read(), open(err_path, errors="replace").read(),
-                    time.monotonic() - begin, usage.ru_maxrss * 1024)
+    seconds = time.monotonic() - begin
+    result = Result(process.returncode, open(out_path, errors="replace").read(),
+                    open(err_path, errors="replace").read(), seconds, usage.ru_maxrss * 1024)
     if expect is not None and result.code != expect:
         say(f"{' '.join(str(c) for c in command)}\nexit {result.code}, expected {expect}\n{result.err[-4000:]}")
         sys.exit(1)
@@ -158,7 +160,7 @@ def to_yaml(value, indent=0):
 
 
 def base_config(model, dataset=None, **keys):
-    """A config with no default in the way (spec/20-interfaces.md); dataset: SmolLM2's golden rows unless given."""
+    """A config with no default in the way; dataset: SmolLM2's golden rows unless given."""
     config = dict(model_name_or_path=model, dataset=dataset or data("golden", "smollm2_rows.jsonl"),
                   per_device_train_batch_size=8, gradient_accumulation_steps=1, max_steps=5, learning_rate=1e-4,
                   lr_scheduler_type="constant", weight_decay=0.0, adam_beta1=0.9, adam_beta2=0.999, adam_epsilon=1e-8,
