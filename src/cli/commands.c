@@ -8,6 +8,7 @@
 #include <string.h>
 
 static const lzt_command *const commands[] = {
+    &lzt_command_config_show,
     &lzt_command_version,
 };
 

@@ -5,6 +5,7 @@
 #include "cli/options.h"
 
 /* Each cmd_*.c defines its table as `const lzt_command lzt_command_NAME`; declare it here, list it in commands.c. */
+extern const lzt_command lzt_command_config_show;
 extern const lzt_command lzt_command_version;
 
 /* Command index in 0..lzt_command_count()-1. */

@@ -28,7 +28,7 @@ struct lzt_args {
     const lzt_command *command;
     item *items; /* in the order written */
     int item_count, operand_count;
-    lzt_args_override *overrides;
+    lzt_config_override *overrides;
     int override_count;
     char *copies; /* keys of "--key=value", cut from their values */
     size_t copied;
@@ -128,7 +128,7 @@ static void push_override(lzt_args *args, const char *key, size_t key_length, co
     memcpy(copy, key, key_length);
     copy[key_length] = 0;
     args->copied += key_length + 1;
-    args->overrides[args->override_count++] = (lzt_args_override){copy, text};
+    args->overrides[args->override_count++] = (lzt_config_override){copy, text};
 }
 
 static bool is_option_word(const char *word)
@@ -328,7 +328,7 @@ const char *lzt_args_text_at(const lzt_args *args, const char *name, int index)
     return found->text;
 }
 
-const lzt_args_override *lzt_args_overrides(const lzt_args *args, int *count)
+const lzt_config_override *lzt_args_overrides(const lzt_args *args, int *count)
 {
     *count = args->override_count;
     return args->overrides;

@@ -25,7 +25,7 @@
 #ifndef LZT_CLI_OPTIONS_H
 #define LZT_CLI_OPTIONS_H
 
-#include "lazytrain/status.h"
+#include "lazytrain/config.h"
 
 #include <stdbool.h>
 
@@ -70,15 +70,10 @@ typedef struct lzt_command {
     const char *details; /* paragraphs for the man page and --help; NULL: none */
     const lzt_option *option;
     int option_count;
-    bool overrides; /* unknown --key VALUE and key=VALUE are collected for the config (lzt_args_override) */
+    bool overrides; /* unknown --key VALUE and key=VALUE are collected for the config (lzt_args_overrides) */
     bool hidden;
     lzt_status (*run)(const lzt_args *args, lzt_error *err);
 } lzt_command;
-
-/* One collected config override. value is NULL when the option stood alone (--packing), which means true. */
-typedef struct lzt_args_override {
-    const char *key, *value;
-} lzt_args_override;
 
 /* argument[0..count-1]: the words after the command's name; must outlive the result, which borrows them.
  * Errors: LZT_ERR_USAGE with the nearest name. */
@@ -101,8 +96,8 @@ bool lzt_args_bool(const lzt_args *args, const char *name);
 int lzt_args_count(const lzt_args *args, const char *name);
 const char *lzt_args_text_at(const lzt_args *args, const char *name, int index);
 
-/* The overrides in the order written; *count may be 0. Borrowed. */
-const lzt_args_override *lzt_args_overrides(const lzt_args *args, int *count);
+/* The collected overrides in the order written, for lzt_config_load; *count may be 0. Borrowed. */
+const lzt_config_override *lzt_args_overrides(const lzt_args *args, int *count);
 
 /* True for an operand's name (no lower case letter). */
 bool lzt_option_is_operand(const lzt_option *option);

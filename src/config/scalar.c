@@ -1,6 +1,8 @@
 /* Strict scalar readings: see scalar.h. */
 #include "config/scalar.h"
 
+#include "base/units.h"
+
 #include <assert.h>
 #include <ctype.h>
 #include <inttypes.h>
@@ -142,55 +144,14 @@ bool lzt__scalar_real(const char *text, double *value, const char **why)
     return true;
 }
 
-static const struct {
-    const char *name;
-    uint64_t bytes;
-} units[] = {
-    {"B", 1},
-    {"KB", UINT64_C(1000)},
-    {"MB", UINT64_C(1000000)},
-    {"GB", UINT64_C(1000000000)},
-    {"TB", UINT64_C(1000000000000)},
-    {"KiB", UINT64_C(1) << 10},
-    {"MiB", UINT64_C(1) << 20},
-    {"GiB", UINT64_C(1) << 30},
-    {"TiB", UINT64_C(1) << 40},
-};
-#define UNIT_COUNT (sizeof units / sizeof units[0])
-
-static bool unit_bytes(const char *name, uint64_t *bytes, const char **why)
-{
-    *bytes = 1;
-    if (!*name) return true;
-    for (size_t i = 0; i < UNIT_COUNT; i++)
-        if (!strcasecmp(name, units[i].name)) {
-            *bytes = units[i].bytes;
-            return true;
-        }
-    if (strlen(name) == 1 && strchr("kKmMgGtT", *name))
-        return refuse(why, "has an ambiguous unit (write GiB for 2^30 bytes, GB for 10^9)");
-    return refuse(why, "is not a size (a number and B, KiB, MiB, GiB, TiB, KB, MB, GB or TB)");
-}
-
 bool lzt__scalar_size(const char *text, uint64_t *bytes, const char **why)
 {
-    decimal d;
-    uint64_t unit;
-    if (!read_decimal(text, &d, why)) return false;
-    const char *name = d.end;
-    if (*name == ' ' && name[1]) name++;
-    if (!unit_bytes(name, &unit, why)) return false;
-    if (d.negative && d.mantissa) return refuse(why, "is negative");
-    if (!d.exact || d.exponent > 18 || d.exponent < -18 || d.fraction_digits > 18)
-        return refuse(why, "is out of range");
-    /* mantissa < 2^64 and unit <= 2^40: 104 bits, then times ten at most once per step with a check against 2^64 */
-    unsigned __int128 value = (unsigned __int128)d.mantissa * unit;
-    int32_t shift = d.exponent - (int32_t)d.fraction_digits;
-    for (; shift < 0; shift++) value /= 10;
-    for (; shift > 0 && value <= UINT64_MAX; shift--) value *= 10;
-    if (value > UINT64_MAX) return refuse(why, "is too large");
-    *bytes = (uint64_t)value;
-    return true;
+    const char *reason;
+    if (lzt__scalar_uint(text, bytes, &reason)) return true;
+    if (text[0] == '-') return refuse(why, "is negative");
+    if (text[0] == '0' && isdigit((unsigned char)text[1])) return refuse(why, "has a leading zero");
+    if (!lzt__units_parse_bytes(text, NULL, bytes, NULL)) return true;
+    return refuse(why, "is not a size, such as 70GiB, 200MB or 4096");
 }
 
 bool lzt__scalar_bool(const char *text, bool *value, const char **why)
@@ -229,16 +190,4 @@ void lzt__scalar_print_real(double value, char text[32])
         if (strtod(text, NULL) == value) break;
     }
     text[strcspn(text, ",")] = text[strcspn(text, ",")] ? '.' : 0; /* a locale's decimal comma */
-}
-
-void lzt__scalar_print_size(uint64_t bytes, char text[32])
-{
-    static const int largest_first[] = {8, 4, 7, 3, 6, 2, 5};
-    for (size_t i = 0; bytes && i < sizeof largest_first / sizeof *largest_first; i++) {
-        uint64_t unit = units[largest_first[i]].bytes;
-        if (bytes % unit) continue;
-        snprintf(text, 32, "%" PRIu64 "%s", bytes / unit, units[largest_first[i]].name);
-        return;
-    }
-    snprintf(text, 32, "%" PRIu64, bytes);
 }

@@ -6,8 +6,7 @@
  *
  * Numbers: an optional sign, decimal digits without leading zeros, single underscores between digits. Integers may
  * have a non-negative exponent (1e9) when the value is exact; reals have an optional fraction and exponent. nan, inf,
- * hexadecimal and octal spellings are refused. Sizes: a number and an optional unit (B, KB, MB, GB, TB = powers of
- * 1000; KiB, MiB, GiB, TiB = powers of 1024; any case, one optional space); no unit means bytes.
+ * hexadecimal and octal spellings are refused. Sizes are those of base/units.h, or a bare integer of bytes.
  *
  * Threads: pure functions.
  */
@@ -32,7 +31,5 @@ bool lzt__scalar_choice(const char *text, const char *choices, const char **why)
 
 /* The shortest decimal text that reads back as value, in any locale ("1e-05", "0.1", "3"). value must be finite. */
 void lzt__scalar_print_real(double value, char text[32]);
-/* Exact: "70GiB", "1500MB", or bytes without a unit. */
-void lzt__scalar_print_size(uint64_t bytes, char text[32]);
 
 #endif
