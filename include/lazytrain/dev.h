@@ -193,8 +193,8 @@ typedef struct lzt_dev_checked_options {
  * reported once for each work name and kind of access, and allowed to go on. submit allocates here (a debugging
  * device).
  *
- * protect installs one SIGSEGV handler for the process at the first use, which passes foreign faults on to the handler
- * that was there before. Under AddressSanitizer the undeclared bytes of open pages are poisoned as well; touching those
+ * protect installs a SIGSEGV handler for the process, if it is not there, which passes foreign faults on to the handler
+ * before it. Under AddressSanitizer the undeclared bytes of open pages are poisoned as well; touching those
  * ends the process with ASan's report.
  * Errors: LZT_ERR_USAGE (protect or delays with a device that has no hooks), NO_MEMORY. */
 LZT_EXPORT lzt_status lzt_dev_checked_create(const lzt_dev_checked_options *options, lzt_dev *inner, lzt_dev **dev,
