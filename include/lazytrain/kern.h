@@ -149,7 +149,8 @@ typedef struct lzt_kern lzt_kern;
 
 typedef struct lzt_kern_ops {
     void (*destroy)(lzt_kern *kern);
-    /* pure: a function of op, dtypes and dim alone (and of the backend's thread count and ISA) */
+    /* pure: a function of op, dtypes and dim alone (and of the backend's thread count and ISA); enough for every
+     * token_count up to T and whichever optional operands are given */
     uint64_t (*scratch_bytes)(const lzt_kern *kern, const lzt_kern_call *call);
     lzt_status (*run)(lzt_kern *kern, const lzt_kern_call *call, void *native_stream, lzt_error *err);
     const char *(*description)(const lzt_kern *kern); /* "cpu avx2 own-gemm 2 threads" */
@@ -178,7 +179,9 @@ LZT_EXPORT void lzt_kern_destroy(lzt_kern *kern); /* NULL is allowed */
 /* allocates nothing of ours; one call at a time per kern. blocks: yes (CPU), no (CUDA) */
 LZT_EXPORT lzt_status lzt_kern_run(lzt_kern *kern, const lzt_kern_call *call, void *native_stream, lzt_error *err);
 LZT_EXPORT uint64_t lzt_kern_scratch_bytes(const lzt_kern *kern, const lzt_kern_call *call);
-/* Floating-point operations of a call when n tokens run (multiply and add count as two); 0 for copies and the like. */
+/* Floating-point operations of a call when n tokens run (multiply and add count as two); 0 for copies and the like.
+ * Of ptr it reads only whether LOSS_CHUNK's dh and dw are NULL; attention counts one document of n tokens, LOSS_CHUNK
+ * every row as bearing loss. */
 LZT_EXPORT double lzt_op_flops(const lzt_kern_call *call, uint64_t token_count);
 
 #ifdef __cplusplus

@@ -19,9 +19,11 @@ typedef struct operator_entry {
 
 /* An operator without functions is not built yet: running it is an error. */
 static const operator_entry operators[LZT_OP_COUNT] = {
+    [LZT_OP_LOSS_CHUNK] = ENTRY(loss_chunk),
     [LZT_OP_CAST] = ENTRY(cast),
     [LZT_OP_ATTENTION_FWD] = ENTRY(attention_fwd),
     [LZT_OP_ATTENTION_BWD] = ENTRY(attention_bwd),
+    [LZT_OP_GREEDY] = ENTRY(greedy),
     [LZT_OP_LINEAR_FWD] = ENTRY(linear_fwd),
     [LZT_OP_LINEAR_BWD_X] = ENTRY(linear_bwd_x),
     [LZT_OP_LINEAR_BWD_W] = ENTRY(linear_bwd_w),

@@ -129,8 +129,8 @@ VINLINE float vmax_lane(vf v)
 }
 
 /* e^x within 1 ulp for -87.3 <= x <= 88.7; 0 below, +inf above, NaN for NaN. x = n ln 2 + r, |r| <= ln 2 / 2 (Cody and
- * Waite, ln 2 in two parts), e^r by a polynomial of degree 6 (minimax on that range, relative error 2e-9 before
- * rounding), 2^n in two factors so that the largest results do not overflow early. */
+ * Waite, ln 2 in two parts), e^r by the polynomial of degree 7 of Cephes' expf, 2^n in two factors so that the largest
+ * results do not overflow early. */
 VINLINE vf vexp(vf x)
 {
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
@@ -139,7 +139,8 @@ VINLINE vf vexp(vf x)
     vf shifted = clamped * 1.44269504088896341f + magic;
     vf n = shifted - magic;
     vf r = (clamped - n * 0.693359375f) - n * -2.12194440e-4f;
-    vf p = vset1(1.3981999507e-3f);
+    vf p = vset1(1.9875691500e-4f);
+    p = p * r + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
     p = p * r + 4.1665795894e-2f;
     p = p * r + 1.6666665459e-1f;
