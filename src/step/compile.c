@@ -558,7 +558,8 @@ lzt_status lzt_step_compile(const lzt_step_options *options, lzt_program **progr
         return status;
     }
     set_variant(c);
-    bool present = options->variant == LZT_VARIANT_MIDDLE || options->variant == LZT_VARIANT_LAST;
+    bool later = options->variant == LZT_VARIANT_MIDDLE || options->variant == LZT_VARIANT_LAST;
+    bool present = later && options->micro_batches > 1;
     status = make_tables(c, err);
     if (!status) status = lzt__stages_create(options->plan, options->model, c->training, present, &c->stages, err);
     if (status) {

@@ -1,0 +1,224 @@
+/* Goal: a compiled program is right whatever the plan: operands inside live objects, live objects apart, every conflict
+ * ordered, counts as the plan states them; and each dependency that is left is needed.
+ *
+ * Method: random plans of the four small families, every variant, checked by lzt_program_verify (which shares no code
+ * with the compiler's placement and derivation). Then, dependency by dependency, one is dropped and verify must object.
+ */
+#include "base/rng.h"
+#include "lazytrain/auto_plan.h"
+#include "lazytrain/step.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const char *const families[] = {"qwen3", "qwen2.5", "llama3", "mistral"};
+
+typedef struct fixture {
+    lzt_model *model;
+    const lzt_model_info *info;
+    lzt_kern *kern;
+    lzt_numerics numerics;
+} fixture;
+
+static void open_family(fixture *f, const char *family, lzt_dtype dtype)
+{
+    char path[256];
+    lzt_error err = {0};
+    snprintf(path, sizeof path, "tests/golden/%s", family);
+    if (lzt_model_open(path, LZT_MODEL_CONFIG_ONLY, &f->model, &err)) fail_msg("%s: %s", err.where, err.message);
+    f->info = lzt_model_get_info(f->model);
+    lzt_kern_cpu_options options = LZT_KERN_CPU_OPTIONS_INIT;
+    options.threads = 2;
+    assert_int_equal(lzt_kern_cpu_create(&options, &f->kern, &err), LZT_OK);
+    lzt_numerics_default(f->info, dtype, 96, 1, 2, &f->numerics);
+}
+
+static void close_family(fixture *f)
+{
+    lzt_kern_destroy(f->kern);
+    lzt_model_close(f->model);
+}
+
+static void random_plan(const fixture *f, uint64_t seed, lzt_plan *plan)
+{
+    lzt_error err = {0};
+    assert_int_equal(lzt_plan_baseline(f->info, &f->numerics, 1, plan, &err), LZT_OK);
+    for (uint64_t i = 0; i < plan->layer_count; i++) {
+        static const lzt_tier tiers[] = {LZT_TIER_GPU, LZT_TIER_CPU, LZT_TIER_RECOMPUTE};
+        plan->boundary[i] = i ? tiers[lzt__rng_below(seed, 1, i, 3)] : LZT_TIER_GPU;
+        plan->internals[i] = lzt__rng_below(seed, 2, i, 3) == 0;
+        plan->weights[i] = lzt__rng_below(seed, 3, i, 3) == 0;
+    }
+    plan->head_weights = lzt__rng_below(seed, 4, 0, 2);
+    plan->prefetch_layers = 1 + lzt__rng_below(seed, 5, 0, 4);
+    plan->gradient_slots = 1 + lzt__rng_below(seed, 6, 0, 3);
+}
+
+static lzt_program *compile(const fixture *f, const lzt_plan *plan, lzt_variant variant, bool update,
+                            uint64_t micro_batches)
+{
+    lzt_error err = {0};
+    lzt_state_layout *layout;
+    lzt_program *program;
+    assert_int_equal(lzt_state_layout_create(f->info, &plan->numerics, true, &layout, &err), LZT_OK);
+    lzt_step_options options = {.model = f->info,
+                                .plan = plan,
+                                .layout = layout,
+                                .kern = f->kern,
+                                .variant = variant,
+                                .update = update,
+                                .micro_batches = micro_batches};
+    if (lzt_step_compile(&options, &program, &err)) fail_msg("%s: %s", err.where, err.message);
+    lzt_state_layout_destroy(layout);
+    return program;
+}
+
+static void random_plans_verify(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < 4; k++) {
+        fixture f;
+        open_family(&f, families[k], k % 2 ? LZT_DTYPE_BF16 : LZT_DTYPE_F32);
+        for (uint64_t seed = 0; seed < 12; seed++) {
+            lzt_plan plan;
+            random_plan(&f, seed + 100 * k, &plan);
+            for (int variant = 0; variant < LZT_VARIANT_COUNT; variant++) {
+                lzt_program *p = compile(&f, &plan, (lzt_variant)variant, seed % 2, 1 + seed % 3);
+                lzt_error err = {0};
+                if (lzt_program_verify(p, &err))
+                    fail_msg("%s seed %d variant %d: %s: %s", families[k], (int)seed, variant, err.where, err.message);
+                lzt_program_destroy(p);
+            }
+            lzt_plan_fini(&plan);
+        }
+        close_family(&f);
+    }
+}
+
+/* Counts that the plan implies: layer forwards, and the decoder layers' uploads: one if kept, else two. */
+static void counts_follow_the_plan(void **state)
+{
+    (void)state;
+    fixture f;
+    open_family(&f, "llama3", LZT_DTYPE_F32);
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        lzt_plan plan;
+        random_plan(&f, seed, &plan);
+        lzt_program *p = compile(&f, &plan, LZT_VARIANT_SINGLE, false, 1);
+        const lzt_program_info *info = lzt_program_get_info(p);
+        uint64_t forwards = 0, uploads = 0, expected_uploads = 0;
+        for (uint32_t i = 0; i < info->task_count; i++) {
+            forwards += info->task[i].layer_forward;
+            uploads += info->task[i].weight_upload;
+        }
+        for (uint64_t i = 0; i < plan.layer_count; i++) expected_uploads += plan.weights[i] ? 1 : 2;
+        assert_int_equal(forwards, lzt_plan_layer_forwards(&plan));
+        assert_int_equal(forwards, info->layer_forwards);
+        assert_int_equal(uploads, expected_uploads);
+        lzt_program_destroy(p);
+        lzt_plan_fini(&plan);
+    }
+    close_family(&f);
+}
+
+/* Every dependency that is left is irreducible: without it verify finds an unordered pair. */
+static void each_dependency_is_needed(void **state)
+{
+    (void)state;
+    fixture f;
+    open_family(&f, "qwen3", LZT_DTYPE_BF16);
+    lzt_plan plan;
+    random_plan(&f, 7, &plan);
+    lzt_program *p = compile(&f, &plan, LZT_VARIANT_SINGLE, true, 1);
+    lzt_program_info *info = (lzt_program_info *)(uintptr_t)lzt_program_get_info(p);
+    uint32_t *dependency = (uint32_t *)(uintptr_t)info->dependency;
+    assert_true(info->dependency_count > 40);
+    for (uint32_t i = 0; i < info->task_count; i++) {
+        lzt_task *t = (lzt_task *)(uintptr_t)&info->task[i];
+        for (uint32_t k = 0; k < t->dependency_count; k++) {
+            uint32_t last = t->first_dependency + t->dependency_count - 1, at = t->first_dependency + k;
+            uint32_t dropped = dependency[at];
+            lzt_error err = {0};
+            dependency[at] = dependency[last];
+            t->dependency_count--;
+            if (!lzt_program_verify(p, &err)) fail_msg("%s does not need %s", t->name, info->task[dropped].name);
+            t->dependency_count++;
+            dependency[at] = dropped;
+        }
+    }
+    lzt_error err = {0};
+    assert_int_equal(lzt_program_verify(p, &err), LZT_OK);
+    lzt_program_destroy(p);
+    lzt_plan_fini(&plan);
+    close_family(&f);
+}
+
+/* A clock with equal durations: nothing is earlier than its dependencies, and unlimited buffers are never slower. */
+static void simulation_respects_dependencies(void **state)
+{
+    (void)state;
+    fixture f;
+    open_family(&f, "mistral", LZT_DTYPE_F32);
+    lzt_plan plan;
+    random_plan(&f, 3, &plan);
+    lzt_program *p = compile(&f, &plan, LZT_VARIANT_SINGLE, true, 1);
+    const lzt_program_info *info = lzt_program_get_info(p);
+    double seconds[4096], start[4096], end[4096];
+    assert_true(info->task_count < 4096);
+    for (uint32_t i = 0; i < info->task_count; i++) seconds[i] = 1.0 + (double)(i % 3);
+    double limited = lzt_program_simulate(p, seconds, false, start, end);
+    for (uint32_t i = 0; i < info->task_count; i++)
+        for (uint32_t k = 0; k < info->task[i].dependency_count; k++)
+            assert_true(start[i] >= end[info->dependency[info->task[i].first_dependency + k]]);
+    double unlimited = lzt_program_simulate(p, seconds, true, NULL, NULL);
+    assert_true(unlimited > 0 && unlimited <= limited);
+    lzt_program_destroy(p);
+    lzt_plan_fini(&plan);
+    close_family(&f);
+}
+
+/* The plan that comes back for any cap fits it; N in the message is exactly the least cap. */
+static void auto_plan_fits_every_cap(void **state)
+{
+    (void)state;
+    fixture f;
+    open_family(&f, "llama3", LZT_DTYPE_BF16);
+    lzt_auto_options options = {.model = f.info,
+                                .numerics = &f.numerics,
+                                .kern = f.kern,
+                                .micro_batches = 1,
+                                .device_cap_bytes = 1,
+                                .training = true};
+    lzt_plan plan;
+    lzt_error err = {0};
+    assert_int_equal(lzt_auto_plan(&options, &plan, &err), LZT_ERR_NO_PLAN);
+    unsigned long long least = 0;
+    assert_int_equal(sscanf(err.message, "device_cap: needs at least %llu bytes", &least), 1);
+    options.device_cap_bytes = least - 1;
+    assert_int_equal(lzt_auto_plan(&options, &plan, &err), LZT_ERR_NO_PLAN);
+    uint64_t before = UINT64_MAX;
+    for (uint64_t cap = least; cap < 8 * least; cap += least / 3) {
+        options.device_cap_bytes = cap;
+        if (lzt_auto_plan(&options, &plan, &err)) fail_msg("%s: %s", err.where, err.message);
+        assert_true(plan.device_bytes <= cap);
+        uint64_t forwards = lzt_plan_layer_forwards(&plan);
+        assert_true(forwards <= before);
+        before = forwards;
+        lzt_plan_fini(&plan);
+    }
+    assert_int_equal(before, f.info->layer_count);
+    close_family(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_plans_verify),       cmocka_unit_test(counts_follow_the_plan),
+        cmocka_unit_test(each_dependency_is_needed), cmocka_unit_test(simulation_respects_dependencies),
+        cmocka_unit_test(auto_plan_fits_every_cap),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
