@@ -207,9 +207,9 @@ static bool print_text(const char *text, char *out, size_t size)
     for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
         if (used + 6 >= size) return false;
         if (*p == '"' || *p == '\\')
-            used += (size_t)sprintf(out + used, "\\%c", *p);
+            used += (size_t)snprintf(out + used, size - used, "\\%c", *p);
         else if (*p < 0x20 || *p == 0x7f)
-            used += (size_t)sprintf(out + used, "\\x%02x", *p);
+            used += (size_t)snprintf(out + used, size - used, "\\x%02x", *p);
         else
             out[used++] = (char)*p;
     }
@@ -223,7 +223,7 @@ static bool print_list(const lzt_text_list *list, char *text, size_t size)
     size_t used = 0;
     for (uint64_t i = 0; i < list->count; i++) {
         if (used + 3 >= size) return false;
-        used += (size_t)sprintf(text + used, i ? ", " : "[");
+        used += (size_t)snprintf(text + used, size - used, i ? ", " : "[");
         if (!print_text(list->item[i], text + used, size - used)) return false;
         used += strlen(text + used);
     }
