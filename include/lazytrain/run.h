@@ -46,16 +46,19 @@ typedef struct lzt_engine_options {
         sizeof(lzt_engine_options), NULL, NULL, NULL, NULL, true, false, false, 1, 0, -1                               \
     }
 
-/* Causes of an instant without compute: a lane's, or none of them. */
-enum { LZT_CAUSE_OTHER = LZT_LANE_COUNT, LZT_CAUSE_COUNT };
+/* What an instant without compute is put down to: a lane, or none of them. */
+enum { LZT_IDLE_OTHER = LZT_LANE_COUNT, LZT_IDLE_COUNT };
 
 /* What one or more program runs did; fields add up over the micro-batches of a step (lzt_engine_account_add). */
 typedef struct lzt_account {
-    double seconds;                          /* from the first submit to the last completion */
-    double busy_seconds[LZT_LANE_COUNT];     /* tasks running */
-    double exposed_seconds[LZT_CAUSE_COUNT]; /* no compute running, by what compute was waiting for */
-    uint64_t bytes[LZT_LANE_COUNT];          /* copied */
+    double seconds;                           /* from the first submit to the last completion */
+    double busy_seconds[LZT_LANE_COUNT];      /* tasks running */
+    double exposed_seconds[LZT_IDLE_COUNT];   /* no compute running, by what compute was waiting for */
+    double forward_seconds, backward_seconds; /* of compute's: up to the loss, and after it */
+    double host_seconds[LZT_HOST_COUNT];      /* of the host lanes', by operator */
+    uint64_t bytes[LZT_LANE_COUNT];           /* copied; on host lanes read and written */
     uint64_t layer_forwards, weight_uploads;
+    uint64_t programs; /* micro-batches */
     double queue_seconds[LZT_LANE_COUNT]; /* tasks submitted and ready but not started */
     uint64_t depth_max[LZT_LANE_COUNT];   /* most tasks of the lane ready or running at once */
 } lzt_account;
@@ -73,10 +76,10 @@ typedef struct lzt_run_result {
 } lzt_run_result;
 
 typedef enum lzt_state_part {
-    LZT_PART_MASTER = 0,
-    LZT_PART_EXP_AVG,
-    LZT_PART_EXP_AVG_SQ,
-    LZT_PART_GRADIENT
+    LZT_STATE_PART_MASTER = 0,
+    LZT_STATE_PART_EXP_AVG,
+    LZT_STATE_PART_EXP_AVG_SQ,
+    LZT_STATE_PART_GRADIENT
 } lzt_state_part;
 
 /* Errors: LZT_ERR_NO_PLAN when the plan needs more than the device's cap (the hint names the bytes), and those of

@@ -36,7 +36,7 @@ static void blame(const lzt_bound *b, const uint32_t *before, uint32_t i, uint64
         const lzt_work *w = &b->work[at];
         if (w->end_ns < to) { /* released, but not yet started: the scheduler's own time */
             uint64_t stop = w->end_ns > from ? w->end_ns : from;
-            a->exposed_seconds[LZT_CAUSE_OTHER] += seconds(stop, to);
+            a->exposed_seconds[LZT_IDLE_OTHER] += seconds(stop, to);
             to = stop;
         }
         lzt_lane lane = p->task[at].lane;
@@ -46,7 +46,7 @@ static void blame(const lzt_bound *b, const uint32_t *before, uint32_t i, uint64
         to = start < to ? start : to;
         at = released_by(b, before, at);
     }
-    a->exposed_seconds[LZT_CAUSE_OTHER] += seconds(from, to);
+    a->exposed_seconds[LZT_IDLE_OTHER] += seconds(from, to);
 }
 
 /* Most works of a lane that were ready or running at one moment: both times rise along a lane. */
@@ -68,6 +68,24 @@ static uint64_t depth(const lzt_bound *b, lzt_lane lane)
     return most;
 }
 
+/* What a copy moves, or what a host task reads and writes. */
+static uint64_t work_bytes(const lzt_task *t, const lzt_work *w)
+{
+    uint64_t bytes = 0;
+    if (!w->call) return w->range[0].bytes;
+    for (uint32_t i = 0; t->host_op && i < w->range_count; i++) bytes += w->range[i].bytes;
+    return bytes;
+}
+
+/* The last task up to which compute counts as forward: the end of the loss. */
+static uint32_t last_loss(const lzt_program_info *p)
+{
+    uint32_t last = p->task_count;
+    for (uint32_t i = 0; i < p->task_count; i++)
+        if (p->task[i].op == LZT_OP_LOSS_CHUNK) last = i;
+    return last;
+}
+
 void lzt__account(const lzt_bound *b, lzt_account *a)
 {
     const lzt_program_info *p = lzt_program_get_info(b->program);
@@ -77,19 +95,22 @@ void lzt__account(const lzt_bound *b, lzt_account *a)
     memset(last, 0xff, sizeof last);
     memset(a, 0, sizeof *a);
     a->seconds = seconds(b->begin_ns, b->end_ns);
-    uint32_t latest = UINT32_MAX;
+    a->programs = p->variant != LZT_VARIANT_DRAIN;
+    uint32_t latest = UINT32_MAX, forward_end = last_loss(p);
     for (uint32_t i = 0; i < p->task_count; i++) {
         lzt_lane lane = p->task[i].lane;
         const lzt_work *w = &b->work[i];
+        a->host_seconds[p->task[i].host_op] += seconds(w->start_ns, w->end_ns);
         before[i] = last[lane];
         last[lane] = i;
         a->layer_forwards += p->task[i].layer_forward;
         a->weight_uploads += p->task[i].weight_upload;
-        if (!w->call) a->bytes[lane] += w->range[0].bytes;
+        a->bytes[lane] += work_bytes(&p->task[i], w);
         a->busy_seconds[lane] += seconds(w->start_ns, w->end_ns);
         a->queue_seconds[lane] += seconds(w->ready_ns, w->start_ns);
         if (latest == UINT32_MAX || w->end_ns > b->work[latest].end_ns) latest = i;
         if (lane != LZT_LANE_COMPUTE) continue;
+        *(i <= forward_end ? &a->forward_seconds : &a->backward_seconds) += seconds(w->start_ns, w->end_ns);
         blame(b, before, i, compute_end, w->start_ns, a);
         compute_end = w->end_ns;
     }
@@ -100,13 +121,13 @@ void lzt__account(const lzt_bound *b, lzt_account *a)
         a->exposed_seconds[p->task[latest].lane] += seconds(start, w->end_ns);
         uint32_t next = released_by(b, before, latest);
         uint64_t stop = next == UINT32_MAX || b->work[next].end_ns < compute_end ? compute_end : b->work[next].end_ns;
-        a->exposed_seconds[LZT_CAUSE_OTHER] += seconds(stop, start);
+        a->exposed_seconds[LZT_IDLE_OTHER] += seconds(stop, start);
         latest = next;
     }
     for (int lane = 0; lane < LZT_LANE_COUNT; lane++) a->depth_max[lane] = depth(b, (lzt_lane)lane);
     double known = a->busy_seconds[LZT_LANE_COMPUTE];
-    for (int cause = 0; cause < LZT_CAUSE_COUNT; cause++) known += a->exposed_seconds[cause];
-    if (a->seconds > known) a->exposed_seconds[LZT_CAUSE_OTHER] += a->seconds - known;
+    for (int cause = 0; cause < LZT_IDLE_COUNT; cause++) known += a->exposed_seconds[cause];
+    if (a->seconds > known) a->exposed_seconds[LZT_IDLE_OTHER] += a->seconds - known;
 }
 
 void lzt_account_add(lzt_account *a, const lzt_account *b)
@@ -114,7 +135,11 @@ void lzt_account_add(lzt_account *a, const lzt_account *b)
     a->seconds += b->seconds;
     a->layer_forwards += b->layer_forwards;
     a->weight_uploads += b->weight_uploads;
-    for (int i = 0; i < LZT_CAUSE_COUNT; i++) a->exposed_seconds[i] += b->exposed_seconds[i];
+    a->programs += b->programs;
+    a->forward_seconds += b->forward_seconds;
+    a->backward_seconds += b->backward_seconds;
+    for (int i = 0; i < LZT_HOST_COUNT; i++) a->host_seconds[i] += b->host_seconds[i];
+    for (int i = 0; i < LZT_IDLE_COUNT; i++) a->exposed_seconds[i] += b->exposed_seconds[i];
     for (int i = 0; i < LZT_LANE_COUNT; i++) {
         a->busy_seconds[i] += b->busy_seconds[i];
         a->bytes[i] += b->bytes[i];

@@ -62,20 +62,20 @@ lzt_status lzt_engine_read(const lzt_engine *engine, lzt_state_part part, uint32
 {
     uint64_t at, count;
     const lzt_state_unit *unit = unit_of(engine, tensor, &at, &count);
-    if (engine->pending && part != LZT_PART_GRADIENT)
+    if (engine->pending && part != LZT_STATE_PART_GRADIENT)
         return lzt_fail(err, LZT_ERR_INTERNAL, NULL, "state read while an update is pending");
-    if (part == LZT_PART_MASTER) {
+    if (part == LZT_STATE_PART_MASTER) {
         read_master(engine, unit, at, count, out);
         return LZT_OK;
     }
     assert(engine->training);
-    if (part == LZT_PART_GRADIENT && engine->plan.numerics.grad_dtype == LZT_DTYPE_BF16) {
+    if (part == LZT_STATE_PART_GRADIENT && engine->plan.numerics.grad_dtype == LZT_DTYPE_BF16) {
         read_bf16((uint16_t *)lzt__host(engine, unit->gradient_offset) + at, count, out);
         return LZT_OK;
     }
-    uint64_t offset = part == LZT_PART_GRADIENT  ? unit->gradient_offset
-                      : part == LZT_PART_EXP_AVG ? unit->exp_avg_offset
-                                                  : unit->exp_avg_sq_offset;
+    uint64_t offset = part == LZT_STATE_PART_GRADIENT  ? unit->gradient_offset
+                      : part == LZT_STATE_PART_EXP_AVG ? unit->exp_avg_offset
+                                                       : unit->exp_avg_sq_offset;
     memcpy(out, (float *)lzt__host(engine, offset) + at, count * sizeof *out);
     return LZT_OK;
 }
@@ -84,14 +84,14 @@ lzt_status lzt_engine_write(lzt_engine *engine, lzt_state_part part, uint32_t te
 {
     uint64_t at, count;
     const lzt_state_unit *unit = unit_of(engine, tensor, &at, &count);
-    if (engine->pending || part == LZT_PART_GRADIENT)
+    if (engine->pending || part == LZT_STATE_PART_GRADIENT)
         return lzt_fail(err, LZT_ERR_INTERNAL, NULL, "state written while an update is pending, or a gradient");
-    if (part == LZT_PART_MASTER) {
+    if (part == LZT_STATE_PART_MASTER) {
         write_master(engine, unit, at, count, in);
         return LZT_OK;
     }
     assert(engine->training);
-    uint64_t offset = part == LZT_PART_EXP_AVG ? unit->exp_avg_offset : unit->exp_avg_sq_offset;
+    uint64_t offset = part == LZT_STATE_PART_EXP_AVG ? unit->exp_avg_offset : unit->exp_avg_sq_offset;
     memcpy((float *)lzt__host(engine, offset) + at, in, count * sizeof *in);
     return LZT_OK;
 }
@@ -99,7 +99,7 @@ lzt_status lzt_engine_write(lzt_engine *engine, lzt_state_part part, uint32_t te
 lzt_status lzt_engine_read_weight(const lzt_engine *engine, uint32_t tensor, float *out, lzt_error *err)
 {
     if (engine->plan.numerics.dtype == LZT_DTYPE_F32)
-        return lzt_engine_read(engine, LZT_PART_MASTER, tensor, out, err);
+        return lzt_engine_read(engine, LZT_STATE_PART_MASTER, tensor, out, err);
     uint64_t at, count;
     const lzt_state_unit *unit = unit_of(engine, tensor, &at, &count);
     if (engine->pending) return lzt_fail(err, LZT_ERR_INTERNAL, NULL, "weights read while an update is pending");
@@ -123,7 +123,7 @@ lzt_status lzt_engine_load(lzt_engine *engine, lzt_error *err)
     lzt_status status = LZT_OK;
     for (uint32_t i = 0; i < info->tensor_count && !status; i++) {
         status = lzt_model_read_tensor(engine->model, i, values, err);
-        if (!status) status = lzt_engine_write(engine, LZT_PART_MASTER, i, values, err);
+        if (!status) status = lzt_engine_write(engine, LZT_STATE_PART_MASTER, i, values, err);
     }
     free(values);
     return status;
