@@ -1,6 +1,7 @@
 /* Reads plan.json: strict in keys, types, order and ranges, bounded in size. What the file states about itself beyond
  * the decisions (counts, exposed times, ...) is checked for type and recomputed when it is needed. */
 #include "plan/plan_json.h"
+#include "base/os.h"
 #include "profile/json_read.h"
 
 #include <assert.h>
@@ -307,7 +308,9 @@ lzt_status lzt_plan_read(const char *path, lzt_plan *plan, lzt_error *err)
     char *text = NULL;
     uint64_t text_bytes = 0;
     memset(plan, 0, sizeof *plan);
-    lzt_status status = lzt__file_read(path, LZT_PLAN_BYTES_MAX, &text, &text_bytes, err);
+    lzt_status status = lzt__os_read_file(lzt__os_posix(), path, LZT_PLAN_BYTES_MAX, &text, &text_bytes, err);
+    if (status == LZT_ERR_STORAGE && err) err->status = LZT_ERR_USAGE; /* the path comes from the user */
+    if (status == LZT_ERR_STORAGE) status = LZT_ERR_USAGE;
     if (!status) status = lzt_plan_parse(text, text_bytes, path, plan, err);
     free(text);
     return status;

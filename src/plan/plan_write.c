@@ -1,16 +1,15 @@
 /* Writes plan.json: a fixed key order and layout, so that plans can be compared line by line and edited by hand. */
 #include "plan/plan_json.h"
 
+#include "base/os.h"
+
 #include <jansson.h>
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* A JSON string; bytes that are not UTF-8 become '?'. */
 static void put_text(FILE *out, const char *text)
@@ -263,43 +262,11 @@ lzt_status lzt_plan_print(const lzt_plan *plan, char **text, lzt_error *err)
     return status;
 }
 
-static lzt_status write_all(int fd, const char *path, const char *text, lzt_error *err)
-{
-    size_t length = strlen(text);
-    while (length) {
-        ssize_t done = write(fd, text, length);
-        if (done < 0 && errno == EINTR) continue;
-        if (done < 0) return lzt_fail_os(err, LZT_ERR_STORAGE, errno, path, "cannot be written");
-        text += done;
-        length -= (size_t)done;
-    }
-    if (fsync(fd)) return lzt_fail_os(err, LZT_ERR_STORAGE, errno, path, "cannot be made durable");
-    return LZT_OK;
-}
-
 lzt_status lzt_plan_write(const char *path, const lzt_plan *plan, lzt_error *err)
 {
-    char *text = NULL, *temporary = NULL;
-    int fd = -1;
+    char *text = NULL;
     lzt_status status = lzt_plan_print(plan, &text, err);
-    if (status) return status;
-    if (asprintf(&temporary, "%s.%ld.tmp", path, (long)getpid()) < 0) {
-        temporary = NULL;
-        status = lzt_fail(err, LZT_ERR_NO_MEMORY, path, "no memory to write it");
-        goto done;
-    }
-    fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        status = lzt_fail_os(err, LZT_ERR_STORAGE, errno, path, "cannot be created");
-        goto done;
-    }
-    status = write_all(fd, path, text, err);
-    if (close(fd) && !status) status = lzt_fail_os(err, LZT_ERR_STORAGE, errno, path, "cannot be written");
-    if (!status && rename(temporary, path))
-        status = lzt_fail_os(err, LZT_ERR_STORAGE, errno, path, "cannot be replaced");
-    if (status) unlink(temporary);
-done:
-    free(temporary);
+    if (!status) status = lzt__os_write_file_atomic(lzt__os_posix(), path, text, strlen(text), err);
     free(text);
     return status;
 }

@@ -2,12 +2,9 @@
 #include "profile/json_read.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 lzt_status lzt__json_begin(lzt__json_reader *reader, const char *text, uint64_t text_bytes, const char *file,
@@ -211,38 +208,4 @@ void lzt__json_text(const lzt__json_node *node, const char *key, char *out, uint
         lzt__json_fail(&member, "is %zu bytes long, may have %" PRIu64, length, out_bytes - 1);
     else
         memcpy(out, text, length + 1);
-}
-
-lzt_status lzt__file_read(const char *path, uint64_t max_bytes, char **text, uint64_t *text_bytes, lzt_error *err)
-{
-    char *buffer = NULL;
-    size_t capacity = 1 << 16, used = 0;
-    lzt_status status = LZT_OK;
-    *text = NULL;
-    *text_bytes = 0;
-    FILE *file = fopen(path, "rb");
-    if (!file) return lzt_fail_os(err, LZT_ERR_USAGE, errno, path, "cannot be opened");
-    do {
-        char *grown = realloc(buffer, capacity + 1);
-        if (!grown) {
-            status = lzt_fail(err, LZT_ERR_NO_MEMORY, path, "no memory to read it");
-            break;
-        }
-        buffer = grown;
-        used += fread(buffer + used, 1, capacity - used, file);
-        if (used > max_bytes)
-            status = lzt_fail(err, LZT_ERR_USAGE, path, "is larger than %" PRIu64 " bytes", max_bytes);
-        if (used < capacity) break;
-        capacity *= 2;
-    } while (!status);
-    if (!status && ferror(file)) status = lzt_fail_os(err, LZT_ERR_STORAGE, errno, path, "cannot be read");
-    fclose(file);
-    if (status) {
-        free(buffer);
-        return status;
-    }
-    buffer[used] = 0;
-    *text = buffer;
-    *text_bytes = used;
-    return LZT_OK;
 }

@@ -67,7 +67,4 @@ bool lzt__json_bool(const lzt__json_node *node, const char *key);
 /* Copies a member string; too long is an error. */
 void lzt__json_text(const lzt__json_node *node, const char *key, char *out, uint64_t out_bytes);
 
-/* Reads a whole file of at most max_bytes, NUL-terminated. The caller frees *text. */
-lzt_status lzt__file_read(const char *path, uint64_t max_bytes, char **text, uint64_t *text_bytes, lzt_error *err);
-
 #endif
