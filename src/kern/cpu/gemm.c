@@ -15,6 +15,7 @@
 
 #include "kern/cpu/gemm_isa.h"
 #include "kern/cpu/kern_cpu.h"
+#include "kern/cpu/onednn.h"
 
 #include <assert.h>
 
@@ -152,9 +153,17 @@ static uint32_t grid_rows(const lzt_gemm *g, const lzt_gemm_code *code, uint32_t
     return best;
 }
 
+static bool by_onednn(const lzt_kern_cpu *kern, const lzt_gemm *g)
+{
+    if (!kern->onednn || g->a_dtype != g->b_dtype) return false;
+    return g->a_dtype == LZT_DTYPE_BF16 ? kern->onednn_bf16 : kern->onednn_f32 && g->c_dtype == LZT_DTYPE_F32;
+}
+
 uint64_t lzt__gemm_scratch_bytes(const lzt_kern_cpu *kern, const lzt_gemm *g)
 {
-    return kern->threads * scratch_layout(code_of(kern->build), g).total;
+    uint64_t own = kern->threads * scratch_layout(code_of(kern->build), g).total;
+    uint64_t onednn = by_onednn(kern, g) ? lzt__scratch_align(lzt__onednn_scratch_bytes(kern->onednn, g)) : 0;
+    return own > onednn ? own : onednn;
 }
 
 static bool valid_dtype(lzt_dtype dtype)
@@ -164,11 +173,14 @@ static bool valid_dtype(lzt_dtype dtype)
 
 lzt_status lzt__gemm(lzt_kern_cpu *kern, const lzt_gemm *g, void *scratch, uint64_t scratch_bytes, lzt_error *err)
 {
-    (void)err;
     assert(valid_dtype(g->a_dtype) && valid_dtype(g->b_dtype) && valid_dtype(g->c_dtype));
     assert(!g->accumulate || (g->c_dtype == LZT_DTYPE_F32 && !g->bias && !g->residual));
     assert(scratch_bytes >= lzt__gemm_scratch_bytes(kern, g));
     if (!g->m || !g->n) return LZT_OK;
+    bool done = false;
+    lzt_status status = LZT_OK;
+    if (by_onednn(kern, g)) status = lzt__onednn_gemm(kern->onednn, g, scratch, scratch_bytes, &done, err);
+    if (status || done) return status;
     const lzt_gemm_code *code = code_of(kern->build);
     job w = {g, code, scratch, scratch_layout(code, g), grid_rows(g, code, kern->threads)};
     lzt__team_run(kern->team, part_rectangle, &w);

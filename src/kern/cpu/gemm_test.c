@@ -7,6 +7,7 @@
  */
 #include "kern/cpu/gemm.h"
 #include "kern/cpu/kern_cpu.h"
+#include "kern/cpu/onednn.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -14,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -186,6 +189,71 @@ static void test_own(void **state)
     }
 }
 
+/* oneDNN against the same reference. It takes all of these products, keeps a bounded number of primitives, and has
+ * made each shape's once however often it is used. */
+static void test_onednn(void **state)
+{
+    (void)state;
+    lzt_isa isa;
+    lzt_onednn *dnn;
+    lzt_error err = {0};
+    assert_int_equal(lzt__isa_choose("auto", &isa, &err), LZT_OK);
+    if (lzt__onednn_open(isa, 1, &dnn, &err)) {
+        print_message("skipped: %s: %s\n", err.where, err.message);
+        skip();
+    }
+    lzt__onednn_close(dnn);
+    all_shapes(isa, "onednn", false);
+    lzt_kern_cpu *kern = create(isa, 2, "onednn");
+    for (int round = 0; round < 2; round++)
+        for (uint64_t m = 1; m <= 40; m++) try_shape(kern, NULL, m, 24, 16, &variants[0]);
+    lzt_onednn_stats stats = lzt__onednn_stats(kern->onednn);
+    assert_int_equal(stats.runs, 80);
+    assert_int_equal(stats.created, 40);
+    assert_int_equal(stats.evicted + stats.refused, 0);
+    for (uint64_t m = 1; m <= LZT_ONEDNN_PRIMITIVES; m++) try_shape(kern, NULL, m, 8, 8, &variants[0]);
+    assert_int_equal(lzt__onednn_stats(kern->onednn).evicted, 40);
+    lzt_kern_destroy(&kern->base);
+}
+
+static double seconds(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* After a product no thread may spin: the process's CPU time over a sleep stays far below its length. */
+static void idle_between(const char *gemm)
+{
+    lzt_isa isa;
+    lzt_kern_cpu_options options = LZT_KERN_CPU_OPTIONS_INIT;
+    options.threads = 4;
+    options.gemm = gemm;
+    lzt_kern *kern;
+    lzt_error err = {0};
+    assert_int_equal(lzt__isa_choose("auto", &isa, &err), LZT_OK);
+    if (lzt_kern_cpu_create(&options, &kern, &err)) {
+        print_message("%s not tried: %s\n", gemm, err.message);
+        return;
+    }
+    try_shape((lzt_kern_cpu *)kern, NULL, 128, 64, 64, &variants[0]);
+    double busy = seconds(CLOCK_PROCESS_CPUTIME_ID), wall = seconds(CLOCK_MONOTONIC);
+    usleep(300000);
+    busy = seconds(CLOCK_PROCESS_CPUTIME_ID) - busy;
+    wall = seconds(CLOCK_MONOTONIC) - wall;
+    print_message("%s: %.1f %% of a core over an idle %.0f ms\n", gemm, 100 * busy / wall, 1e3 * wall);
+    assert_true(busy < 0.2 * wall);
+    lzt_kern_destroy(kern);
+}
+
+static void test_idle_between_products(void **state)
+{
+    (void)state;
+    idle_between("own");
+    idle_between("onednn");
+}
+
 /* The scratch of a capacity serves every smaller product. */
 static void test_scratch_is_monotone(void **state)
 {
@@ -241,6 +309,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_own),
+        cmocka_unit_test(test_onednn),
+        cmocka_unit_test(test_idle_between_products),
         cmocka_unit_test(test_scratch_is_monotone),
         cmocka_unit_test(test_tile),
     };

@@ -1,6 +1,8 @@
 /* The CPU backend: creation, choice of instruction set and of the matrix product, dispatch. */
 #include "kern/cpu/kern_cpu.h"
 
+#include "kern/cpu/onednn.h"
+
 #include <assert.h>
 #include <sched.h>
 #include <stdio.h>
@@ -76,6 +78,7 @@ static const char *description(const lzt_kern *kern)
 static void destroy(lzt_kern *base)
 {
     lzt_kern_cpu *kern = (lzt_kern_cpu *)base;
+    lzt__onednn_close(kern->onednn);
     lzt__team_destroy(kern->team);
     free(kern);
 }
@@ -90,16 +93,44 @@ static uint32_t affinity_cores(void)
     return count < 1 ? 1 : count > 1024 ? 1024 : (uint32_t)count;
 }
 
+/* ThreadSanitizer does not see OpenMP's synchronisation. */
+#if defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNDER_TSAN 1
+#endif
+#endif
+#ifndef UNDER_TSAN
+#define UNDER_TSAN 0
+#endif
+
+/* auto: oneDNN where it is measured to be the faster one (AVX-512, and BF16 only with the instructions for it), when it
+ * can be loaded; the description says which it is. */
 static lzt_status choose_gemm(lzt_kern_cpu *kern, const char *gemm, lzt_error *err)
 {
-    (void)kern;
-    if (!gemm || !strcmp(gemm, "auto") || !strcmp(gemm, "own")) return LZT_OK;
-    if (strcmp(gemm, "onednn")) {
+    if (gemm && !strcmp(gemm, "own")) return LZT_OK;
+    if (gemm && !strcmp(gemm, "onednn")) {
+        kern->onednn_f32 = kern->onednn_bf16 = true;
+        return lzt__onednn_open(kern->isa, kern->threads, &kern->onednn, err);
+    }
+    if (gemm && strcmp(gemm, "auto")) {
         lzt_fail(err, LZT_ERR_USAGE, "kernel option gemm", "unknown matrix product \"%s\"", gemm);
         lzt_hint(err, "known are own, onednn and auto");
         return LZT_ERR_USAGE;
     }
-    return lzt_fail(err, LZT_ERR_USAGE, "kernel option gemm", "built without oneDNN");
+    if (kern->isa < LZT_ISA_AVX512 || UNDER_TSAN || lzt__onednn_open(kern->isa, kern->threads, &kern->onednn, NULL))
+        return LZT_OK;
+    kern->onednn_f32 = true;
+    kern->onednn_bf16 = kern->isa >= LZT_ISA_AVX512_BF16;
+    return LZT_OK;
+}
+
+static void describe(lzt_kern_cpu *kern)
+{
+    const char *gemm = !kern->onednn ? "own-gemm" : !kern->onednn_bf16 ? "onednn-f32 own-bf16" : "onednn";
+    snprintf(kern->description, sizeof kern->description, "cpu %s %s %u thread%s", lzt__isa_name(kern->isa), gemm,
+             kern->threads, kern->threads == 1 ? "" : "s");
 }
 
 lzt_status lzt_kern_cpu_create(const lzt_kern_cpu_options *options, lzt_kern **out, lzt_error *err)
@@ -118,8 +149,7 @@ lzt_status lzt_kern_cpu_create(const lzt_kern_cpu_options *options, lzt_kern **o
         return status;
     }
     kern->build = lzt__isa_build(kern->isa);
-    snprintf(kern->description, sizeof kern->description, "cpu %s own-gemm %u thread%s", lzt__isa_name(kern->isa),
-             kern->threads, kern->threads == 1 ? "" : "s");
+    describe(kern);
     *out = &kern->base;
     return LZT_OK;
 }
