@@ -149,8 +149,11 @@ LZT_EXPORT lzt_status lzt_plan_match(const lzt_plan *plan, const lzt_model_info 
 LZT_EXPORT lzt_status lzt_plan_check(const lzt_plan *plan, lzt_violation_fn *note, void *arg,
                                      lzt_evaluation *evaluation, lzt_error *err);
 
-/* The text of `lazytrain explain`: placement, pools and windows, or for one without a problem placement and sizes.
- * *text is NUL-terminated; the caller frees it. */
+/* What `lazytrain plan` prints of a plan with a problem: every row of the source's result tables. explain adds, for
+ * any plan, the boundaries by tier and what a person needs to check it by hand: budgets and use, and what each window
+ * of each pool carries when transfers run as early as they can. *text is NUL-terminated; the caller frees it. */
+LZT_EXPORT lzt_status lzt_plan_table(const lzt_plan *plan, char **text, lzt_error *err);
+LZT_EXPORT lzt_status lzt_plan_explain(const lzt_plan *plan, char **text, lzt_error *err);
 
 /* Layer forwards of one micro-batch: N + the recomputed boundaries + the layers without kept internals. */
 LZT_EXPORT uint64_t lzt_plan_layer_forwards(const lzt_plan *plan);

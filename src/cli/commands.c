@@ -8,6 +8,9 @@
 #include <string.h>
 
 static const lzt_command *const commands[] = {
+    &lzt_command_plan,
+    &lzt_command_explain,
+    &lzt_command_check,
     &lzt_command_config_show,
     &lzt_command_version,
 };

@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +36,9 @@ static inline void lzt__random_locks(lzt__dice *dice, lzt_problem *p)
  * way, budgets from nothing to plenty. unequal: each boundary has its own size. */
 static inline void lzt__random_problem(lzt__dice *dice, uint64_t n, bool unequal, lzt_problem *p)
 {
-    if (lzt_problem_init(p, n, NULL)) abort();
+    lzt_status status = lzt_problem_init(p, n, NULL);
+    assert(!status);
+    (void)status;
     uint64_t unit = lzt__roll(dice, 20) ? 1 + lzt__roll(dice, 2000) : 0;
     uint64_t scale = 1 + lzt__roll(dice, 3000);
     p->max_segment = 1 + lzt__roll(dice, lzt__roll(dice, 2) ? 5 : n + 2);
@@ -61,7 +64,9 @@ static inline void lzt__brute_visit(const lzt_problem *p, uint64_t i, lzt_tier *
 {
     lzt_evaluation e;
     if (i > p->layer_count) {
-        if (lzt_problem_check(p, boundary, NULL, NULL, &e, NULL)) abort();
+        lzt_status status = lzt_problem_check(p, boundary, NULL, NULL, &e, NULL);
+        assert(!status);
+        (void)status;
         if (e.violation_count || (*found && e.objective_ps >= *best)) return;
         *found = true;
         *best = e.objective_ps;
@@ -82,7 +87,7 @@ static inline bool lzt__brute_force(const lzt_problem *p, uint64_t *best_ps)
 {
     lzt_tier *boundary = calloc(p->layer_count + 1, sizeof *boundary);
     bool found = false;
-    if (!boundary) abort();
+    assert(boundary);
     lzt__brute_visit(p, 0, boundary, &found, best_ps);
     free(boundary);
     return found;
