@@ -175,4 +175,46 @@ CHECK_INLINE void check_run(lzt_kern *kern, const lzt_kern_call *given)
     check_free(&scratch);
 }
 
+enum { CHECK_OUTPUTS_MAX = 4 };
+
+typedef void check_verify(void *arg);
+
+/* Runs the call on every variant, the outputs (NULL-terminated) having their present content before each run. The
+ * first of each instruction set is verified; the others must give the same bits. */
+CHECK_INLINE void check_variants(const check_kerns *all, const lzt_kern_call *call, check_buf **outputs,
+                                 check_verify *verify, void *arg)
+{
+    unsigned char *start[CHECK_OUTPUTS_MAX] = {NULL}, *first[CHECK_OUTPUTS_MAX] = {NULL};
+    for (int i = 0; outputs[i]; i++) {
+        assert_true(i < CHECK_OUTPUTS_MAX);
+        start[i] = malloc(outputs[i]->bytes);
+        first[i] = malloc(outputs[i]->bytes);
+        assert_true(start[i] && first[i]);
+        memcpy(start[i], outputs[i]->data, outputs[i]->bytes);
+    }
+    for (int v = 0; v < all->count; v++) {
+        bool again = v && all->isa[v] == all->isa[v - 1];
+        for (int i = 0; outputs[i]; i++) memcpy(outputs[i]->data, start[i], outputs[i]->bytes);
+        check_run(all->kern[v], call);
+        if (!again) verify(arg);
+        for (int i = 0; outputs[i]; i++) {
+            if (again) assert_memory_equal(first[i], outputs[i]->data, outputs[i]->bytes);
+            memcpy(first[i], outputs[i]->data, outputs[i]->bytes);
+        }
+    }
+    for (int i = 0; outputs[i]; i++) {
+        free(start[i]);
+        free(first[i]);
+    }
+}
+
+/* |x - reference| <= relative |reference| + absolute, for BF16 with its rounding (2^-9) on top */
+CHECK_INLINE void check_close(const check_buf *b, uint64_t i, double reference, double relative, double absolute)
+{
+    double x = check_get(b, i), bound = relative * fabs(reference) + absolute;
+    if (b->dtype == LZT_DTYPE_BF16) bound += fabs(reference) / 256;
+    if (!(fabs(x - reference) <= bound))
+        fail_msg("element %llu is %.9g, not %.9g", (unsigned long long)i, x, reference);
+}
+
 #endif
