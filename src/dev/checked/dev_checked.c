@@ -8,6 +8,7 @@
  * Works are passed on unchanged; delays and the fence happen in the inner device's hooks. Lock order: a fence's
  * running, then lock here. Names are interned, since they may die with their works.
  */
+#include "base/clock.h"
 #include "dev/checked/dev_fence.h"
 #include "dev/checked/dev_shadow.h"
 
@@ -16,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct clock_row {
     uint64_t at[LZT_DEV_STREAMS_MAX];
@@ -302,8 +302,7 @@ static void begin_work(void *ctx, uint32_t stream, uint64_t sequence, const lzt_
     if (dev->options.delay_us_max) {
         uint64_t random = mix(mix(dev->options.seed ^ mix(stream)) + sequence);
         uint64_t us = random % ((uint64_t)dev->options.delay_us_max + 1);
-        struct timespec t = {.tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000};
-        nanosleep(&t, NULL);
+        lzt__clock_sleep_until(lzt__clock_ns() + us * 1000);
     }
     if (dev->fence) lzt__fence_begin(dev->fence, work);
 }

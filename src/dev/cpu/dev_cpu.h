@@ -6,11 +6,11 @@
 #ifndef LZT_DEV_CPU_H
 #define LZT_DEV_CPU_H
 
+#include "base/clock.h"
 #include "lazytrain/dev.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
 typedef struct cpu_device cpu_device;
 
@@ -62,20 +62,6 @@ struct cpu_device {
     pthread_mutex_t error_lock;
     lzt_error error;
 };
-
-static inline uint64_t cpu_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static inline void cpu_sleep_until(uint64_t ns)
-{
-    struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL)) {
-    }
-}
 
 /* Keeps the first error of the device; returns it, copied into *err (may be NULL). cause NULL: returns LZT_OK unless
  * the device has failed before. */

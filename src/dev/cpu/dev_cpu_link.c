@@ -17,7 +17,7 @@ void lzt__cpu_link_init(cpu_link *link, double bytes_per_s)
     assert(bytes_per_s >= 0);
     pthread_mutex_init(&link->lock, NULL);
     link->ns_per_byte = bytes_per_s > 0 ? 1e9 / bytes_per_s : 0;
-    link->epoch_ns = cpu_now_ns();
+    link->epoch_ns = lzt__clock_ns();
     link->free_ns = 0;
 }
 
@@ -45,10 +45,10 @@ void lzt__cpu_link_copy(cpu_link *link, void *to, const void *from, uint64_t byt
     }
     for (uint64_t done = 0; done < bytes;) {
         uint64_t chunk = bytes - done < CHUNK_BYTES ? bytes - done : CHUNK_BYTES;
-        double now = (double)(cpu_now_ns() - link->epoch_ns);
+        double now = (double)(lzt__clock_ns() - link->epoch_ns);
         uint64_t until = book(link, chunk, back_to_back ? now - CREDIT_NS : now);
         memcpy((char *)to + done, (const char *)from + done, chunk);
-        cpu_sleep_until(until);
+        lzt__clock_sleep_until(until);
         done += chunk;
         back_to_back = true;
     }

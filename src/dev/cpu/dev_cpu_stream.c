@@ -118,11 +118,11 @@ static lzt_status call(cpu_stream *stream, const lzt_work *work, lzt_error *err)
 static void stretch(cpu_stream *stream, uint64_t start_ns)
 {
     const int64_t late_max_ns = 20000000;
-    uint64_t end_ns = cpu_now_ns();
+    uint64_t end_ns = lzt__clock_ns();
     stream->stretch_ns += (int64_t)((stream->dev->compute_slowdown - 1) * (double)(end_ns - start_ns));
     if (stream->stretch_ns <= 0) return;
-    cpu_sleep_until(end_ns + (uint64_t)stream->stretch_ns);
-    stream->stretch_ns -= (int64_t)(cpu_now_ns() - end_ns);
+    lzt__clock_sleep_until(end_ns + (uint64_t)stream->stretch_ns);
+    stream->stretch_ns -= (int64_t)(lzt__clock_ns() - end_ns);
     if (stream->stretch_ns < -late_max_ns) stream->stretch_ns = -late_max_ns;
 }
 
@@ -136,14 +136,14 @@ static void run(cpu_stream *stream, lzt_work *work)
         stream->back_to_back = false; /* the hook's delay is not the link's lateness */
     }
     raise_peaks(dev, work);
-    work->start_ns = cpu_now_ns();
+    work->start_ns = lzt__clock_ns();
     lzt_status status = LZT_OK;
     if (work->call)
         status = call(stream, work, &err);
     else
         copy(stream, work);
     if (stream->lane == LZT_LANE_COMPUTE && dev->compute_slowdown > 1) stretch(stream, work->start_ns);
-    work->end_ns = cpu_now_ns();
+    work->end_ns = lzt__clock_ns();
     if (dev->hooks.end) dev->hooks.end(dev->hooks.ctx, stream->index, sequence, work);
     if (status) lzt__cpu_device_fail(dev, &err, NULL);
 }
@@ -161,7 +161,7 @@ static void *stream_main(void *arg)
         if (!work) return NULL;
         slept |= wait_all(stream->dev, work);
         if (slept) stream->back_to_back = false;
-        work->ready_ns = work->start_ns = work->end_ns = cpu_now_ns();
+        work->ready_ns = work->start_ns = work->end_ns = lzt__clock_ns();
         if (!stream->dev->failed) run(stream, work);
         complete(stream);
     }
