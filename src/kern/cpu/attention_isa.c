@@ -11,7 +11,7 @@
 #include "kern/cpu/attention.h"
 
 #include "kern/cpu/attention_tile.h"
-#include "kern/cpu/isa.h"
+#include "base/isa_level.h"
 
 #include <assert.h>
 

@@ -18,7 +18,7 @@
 #include "lazytrain/dtype.h"
 #include "lazytrain/status.h"
 
-#include "kern/cpu/isa.h"
+#include "base/isa_level.h"
 
 #include <stdbool.h>
 

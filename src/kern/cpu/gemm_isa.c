@@ -6,7 +6,7 @@
  */
 #include "kern/cpu/gemm_isa.h"
 
-#include "kern/cpu/isa.h"
+#include "base/isa_level.h"
 #include "kern/cpu/vmath.h"
 
 #if VW == 16

@@ -9,7 +9,7 @@
 #include "lazytrain/kern.h"
 
 #include "base/team.h"
-#include "kern/cpu/isa.h"
+#include "base/isa_level.h"
 
 #include <stdbool.h>
 

@@ -5,7 +5,7 @@
  */
 #include "kern/cpu/loss_rows_isa.h"
 
-#include "kern/cpu/isa.h"
+#include "base/isa_level.h"
 #include "kern/cpu/vmath.h"
 
 #include <math.h>

@@ -9,8 +9,8 @@
  * Vector width and arithmetic come from vmath.h, so that one source serves all three. The levels above avx512 run the
  * avx512 build and let oneDNN use the BF16 instructions.
  */
-#ifndef LZT_KERN_CPU_ISA_H
-#define LZT_KERN_CPU_ISA_H
+#ifndef LZT_BASE_ISA_LEVEL_H
+#define LZT_BASE_ISA_LEVEL_H
 
 #include "lazytrain/status.h"
 

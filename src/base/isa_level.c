@@ -1,5 +1,5 @@
-/* Instruction set levels: see isa.h. */
-#include "kern/cpu/isa.h"
+/* Instruction set levels: see isa_level.h. */
+#include "base/isa_level.h"
 
 #include <assert.h>
 #include <cpuid.h>
