@@ -1,6 +1,7 @@
 /* One key's value: see key_value.h. */
 #include "config/key_value.h"
 
+#include "base/real_text.h"
 #include "base/units.h"
 #include "config/scalar.h"
 
@@ -99,7 +100,7 @@ static bool in_range(const lzt_key *key, double value, char *why, size_t size)
     if (((key->limits & LZT_LIMIT_MAX) && value > key->max) ||
         ((key->limits & LZT_LIMIT_MAX_OPEN) && value >= key->max))
         limit = key->max;
-    lzt__scalar_print_real(limit, bound);
+    lzt__real_text(limit, bound);
     snprintf(why, size, "%s %s", relation, bound);
     return false;
 }
@@ -202,13 +203,12 @@ static bool print_text(const char *text, char *out, size_t size)
     if (*text && *text != '-' && !text[strspn(text, safe)] && !lzt__scalar_is_null(text))
         return (size_t)snprintf(out, size, "%s", text) < size;
     size_t used = 0;
-    if (size < 3) return false;
+    if (size < 8) return false;
     out[used++] = '"';
     for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-        if (used + 6 >= size) return false;
-        if (*p == '"' || *p == '\\')
-            used += (size_t)snprintf(out + used, size - used, "\\%c", *p);
-        else if (*p < 0x20 || *p == 0x7f)
+        if (used + 8 > size) return false;
+        if (*p == '"' || *p == '\\') out[used++] = '\\';
+        if (*p < 0x20 || *p == 0x7f)
             used += (size_t)snprintf(out + used, size - used, "\\x%02x", *p);
         else
             out[used++] = (char)*p;
@@ -222,7 +222,7 @@ static bool print_list(const lzt_text_list *list, char *text, size_t size)
 {
     size_t used = 0;
     for (uint64_t i = 0; i < list->count; i++) {
-        if (used + 3 >= size) return false;
+        if (used + 8 > size) return false;
         used += (size_t)snprintf(text + used, size - used, i ? ", " : "[");
         if (!print_text(list->item[i], text + used, size - used)) return false;
         used += strlen(text + used);
@@ -255,12 +255,12 @@ bool lzt__value_print(const lzt_key *key, const lzt_config *config, bool is_set,
     case LZT_KEY_BOOL: return snprintf(text, size, "%s", *(const bool *)field ? "true" : "false") > 0;
     case LZT_KEY_UINT: return snprintf(text, size, "%" PRIu64, *(const uint64_t *)field) > 0;
     case LZT_KEY_INT: return snprintf(text, size, "%" PRId64, *(const int64_t *)field) > 0;
-    case LZT_KEY_REAL: lzt__scalar_print_real(*(const double *)field, text); return true;
+    case LZT_KEY_REAL: lzt__real_text(*(const double *)field, text); return true;
     case LZT_KEY_SIZE: lzt__units_format_exact(*(const uint64_t *)field, text); return true;
     case LZT_KEY_CHOICE: print_choice(key, field, text, size); return true;
     case LZT_KEY_STEPS:
         if (((const lzt_steps *)field)->ratio > 0)
-            lzt__scalar_print_real(((const lzt_steps *)field)->ratio, text);
+            lzt__real_text(((const lzt_steps *)field)->ratio, text);
         else
             snprintf(text, size, "%" PRIu64, ((const lzt_steps *)field)->steps);
         return true;

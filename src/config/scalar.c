@@ -3,7 +3,6 @@
 
 #include "base/units.h"
 
-#include <assert.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
@@ -121,7 +120,8 @@ bool lzt__scalar_int(const char *text, int64_t *value, const char **why)
  * the number is handed over without a point: digits, then an exponent moved by the digits of the fraction. */
 static double value_of(const char *text, const decimal *d)
 {
-    char *buffer = malloc(strlen(text) + 32);
+    size_t size = strlen(text) + 32;
+    char *buffer = malloc(size);
     if (!buffer) return d->negative ? -HUGE_VAL : HUGE_VAL;
     char *out = buffer;
     for (const char *p = text; p < d->end && *p != 'e' && *p != 'E'; p++)
@@ -180,14 +180,4 @@ bool lzt__scalar_choice(const char *text, const char *choices, const char **why)
         p = *end ? end + 1 : end;
     }
     return refuse(why, "is not one of the choices");
-}
-
-void lzt__scalar_print_real(double value, char text[32])
-{
-    assert(isfinite(value));
-    for (int digits = 6; digits <= 17; digits++) {
-        snprintf(text, 32, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) break;
-    }
-    text[strcspn(text, ",")] = text[strcspn(text, ",")] ? '.' : 0; /* a locale's decimal comma */
 }

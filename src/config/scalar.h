@@ -29,7 +29,4 @@ bool lzt__scalar_is_null(const char *text);
 /* text is one of the words in choices ("cpu|nvme|auto", never empty). */
 bool lzt__scalar_choice(const char *text, const char *choices, const char **why);
 
-/* The shortest decimal text that reads back as value, in any locale ("1e-05", "0.1", "3"). value must be finite. */
-void lzt__scalar_print_real(double value, char text[32]);
-
 #endif
