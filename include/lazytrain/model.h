@@ -157,9 +157,12 @@ LZT_EXPORT lzt_status lzt_model_verify(const char *path, bool with_data, lzt_not
 /* Where an exporter takes tensor values from: fills out[element_count] with F32 values of the tensor. */
 typedef lzt_status lzt_tensor_source(void *arg, uint32_t tensor_index, float *out, lzt_error *err);
 
-/* Writes a Hugging Face directory: the source's shard layout, tensors as dtype, data area at a multiple of 4096 bytes,
- * every other file of the source directory byte for byte, config.json with its dtype set, index rebuilt. Published by
- * one rename: out_directory either is complete or does not exist; an existing one is replaced. Fsynced. */
+/* Writes a Hugging Face directory: the source's shard layout, tensors as dtype (F32, BF16, F16; keep_f32 ones as F32),
+ * data area at a multiple of 4096 bytes, every other file of the source directory byte for byte (weights of other
+ * formats and folders left out), config.json with its dtype set, index rebuilt. source NULL: the model's own weights.
+ * Published by one rename: out_directory either is complete or what it was; an existing one is replaced if it is empty
+ * or a model directory without folders. Fsynced. The model must have been opened with its weights. Needs memory for
+ * the largest tensor in F32. Errors: LZT_ERR_STORAGE, LZT_ERR_MODEL; the source's own. blocks: on disk */
 LZT_EXPORT lzt_status lzt_model_export(const lzt_model *model, const char *out_directory, lzt_dtype dtype,
                                        lzt_tensor_source *source, void *arg, lzt_error *err);
 

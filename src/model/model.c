@@ -157,7 +157,7 @@ lzt_status lzt_model_open(const char *path, int want, lzt_model **model, lzt_err
     }
     if (!status) status = lzt__model_tables_build(&m->config, &m->spelling, m->config_path, &m->tables, err);
     if (!status && want == LZT_MODEL_WANT_WEIGHTS) {
-        status = lzt__model_weights_bind(&m->weights, &m->config, &m->spelling, &m->tables, err);
+        status = lzt__model_weights_bind(&m->weights, m->directory, &m->config, &m->spelling, &m->tables, err);
         m->info.has_weights = true;
     }
     if (!status) status = fill_rope(m, err);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define INDEX_NAME  "model.safetensors.index.json"
+#define INDEX_NAME  LZT__MODEL_INDEX_NAME
 #define SINGLE_NAME "model.safetensors"
 #define PIECE_BYTES (UINT64_C(1) << 20)
 
@@ -120,8 +120,8 @@ static lzt_status open_shards(const char *directory, lzt__model_weights *w, lzt_
     lzt_status status = check_shards_exist(directory, w, err);
     for (uint32_t i = 0; i < w->shard_count && !status; i++) {
         char *path = lzt__model_path(directory, w->shard[i].name);
-        status =
-            path ? lzt__st_open(path, &w->shard[i].st, err) : lzt_fail(err, LZT_ERR_NO_MEMORY, directory, "no memory");
+        status = path ? lzt__st_open(lzt__os_posix(), path, &w->shard[i].st, err)
+                      : lzt_fail(err, LZT_ERR_NO_MEMORY, directory, "no memory");
         free(path);
     }
     return status;
@@ -308,12 +308,11 @@ static lzt_status report_missing(const lzt__model_weights *w, const lzt__model_t
     return LZT_ERR_MODEL;
 }
 
-lzt_status lzt__model_weights_bind(lzt__model_weights *w, const lzt__model_config *config,
+lzt_status lzt__model_weights_bind(lzt__model_weights *w, const char *directory, const lzt__model_config *config,
                                    const lzt__model_spelling *spelling, lzt__model_tables *tables, lzt_error *err)
 {
     w->place = calloc(tables->tensor_count, sizeof *w->place);
-    const char *where = w->shard[0].st.path;
-    if (!w->place) return lzt_fail(err, LZT_ERR_NO_MEMORY, where, "no memory");
+    if (!w->place) return lzt_fail(err, LZT_ERR_NO_MEMORY, directory, "no memory");
     for (uint32_t i = 0; i < tables->tensor_count; i++) {
         w->place[i] = lzt__model_weights_find(w, tables->tensor[i].name);
         if (!w->place[i].entry) continue;
@@ -321,7 +320,7 @@ lzt_status lzt__model_weights_bind(lzt__model_weights *w, const lzt__model_confi
         if (status) return status;
     }
     lzt_status status = config->tied ? settle_tied(w, spelling, tables, err) : LZT_OK;
-    if (!status) status = report_missing(w, tables, where, err);
+    if (!status) status = report_missing(w, tables, directory, err);
     for (uint32_t i = 0; i < tables->tensor_count && !status; i++)
         tables->tensor[i].file_dtype = w->place[i].entry->dtype;
     return status;

@@ -7,7 +7,9 @@
 #define LZT_MODEL_WEIGHTS_H
 
 #include "model_tables.h"
-#include "safetensors.h"
+#include "base/safetensors.h"
+
+#define LZT__MODEL_INDEX_NAME "model.safetensors.index.json"
 
 /* Where a tensor of the tables lies. */
 typedef struct lzt__model_place {
@@ -43,7 +45,7 @@ lzt__model_spelling lzt__model_weights_spelling(const lzt__model_weights *weight
 
 /* Finds every tensor of the tables, checks shapes and types, settles tied embeddings (both copies must be equal) and
  * fills file_dtype. Errors: LZT_ERR_MODEL listing the missing tensors. */
-lzt_status lzt__model_weights_bind(lzt__model_weights *weights, const lzt__model_config *config,
+lzt_status lzt__model_weights_bind(lzt__model_weights *weights, const char *directory, const lzt__model_config *config,
                                    const lzt__model_spelling *spelling, lzt__model_tables *tables, lzt_error *err);
 
 /* A growing list of names for one message: "a, b, c and 4 more". */

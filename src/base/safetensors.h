@@ -10,8 +10,8 @@
 #ifndef LZT_SAFETENSORS_H
 #define LZT_SAFETENSORS_H
 
+#include "base/os.h"
 #include "lazytrain/dtype.h"
-#include "lazytrain/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,6 +29,7 @@ typedef struct lzt__st_entry {
 } lzt__st_entry;
 
 typedef struct lzt__st {
+    const lzt_os *os;
     char *path;
     char *header;         /* holds the names */
     uint64_t data_offset; /* of the data area in the file */
@@ -42,7 +43,7 @@ typedef struct lzt__st {
 
 /* Opens path, checks it whole, closes it. Errors: LZT_ERR_MODEL with the path and the tensor or byte; LZT_ERR_STORAGE
  * when it cannot be read. */
-lzt_status lzt__st_open(const char *path, lzt__st *st, lzt_error *err);
+lzt_status lzt__st_open(const lzt_os *os, const char *path, lzt__st *st, lzt_error *err);
 void lzt__st_close(lzt__st *st);
 
 /* Parses a header of `bytes` bytes that describes data_bytes of data. Takes header (malloc'ed, bytes + 1 long) over. */

@@ -3,7 +3,7 @@
  * The grammar is fixed (an object of flat objects), so the parser is a row of functions without recursion. Strings are
  * unescaped in place: the text never grows.
  */
-#include "safetensors.h"
+#include "base/safetensors.h"
 
 #include <assert.h>
 #include <stdio.h>
