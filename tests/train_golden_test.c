@@ -41,7 +41,8 @@ static void check_family(const char *family, lzt_dtype dtype, double loss_bound,
         double bound = step ? train_bound : loss_bound;
         if (!(fabs(loss - expected) <= bound * expected))
             fail_msg("%s: loss %.9f at step %d, not %.9f", directory, loss, (int)step + 1, expected);
-        if (!(fabs(result.grad_norm - norm) <= 2 * whole * norm))
+        bool exact = dtype == LZT_DTYPE_F32 || step == 0; /* BF16 runs part from the reference as they go */
+        if (exact && !(fabs(result.grad_norm - norm) <= whole * norm))
             fail_msg("%s: gradient norm %.9f, not %.9f", directory, result.grad_norm, norm);
         if (step == 0) check_gradients(&g, engine, each, whole);
     }
