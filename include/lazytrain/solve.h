@@ -32,13 +32,14 @@ typedef struct lzt_solve_options {
     uint64_t struct_bytes; /* sizeof this struct */
     lzt_solver solver;
     double time_limit_s;       /* building the model included; 0: none */
-    const char *highs_library; /* path of libhighs.so; NULL: $LZT_HIGHS, then the linker's search path */
+    const char *highs_library; /* path of libhighs.so; NULL: $LZT_HIGHS, beside the program, the system's */
     uint64_t label_limit;      /* dp: states kept before it gives up exactness; 0: 64 million */
+    bool cold_start;           /* highs: begin without the dp's placement (the solvers' tests) */
 } lzt_solve_options;
 
 #define LZT_SOLVE_OPTIONS_INIT                                                                                         \
     {                                                                                                                  \
-        sizeof(lzt_solve_options), LZT_SOLVER_AUTO, 60.0, NULL, 0                                                      \
+        sizeof(lzt_solve_options), LZT_SOLVER_AUTO, 60.0, NULL, 0, false                                               \
     }
 
 typedef struct lzt_solve_result {

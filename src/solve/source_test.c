@@ -49,6 +49,7 @@ static lzt_evaluation plan_case(const lzt_source_options *o, lzt_solver solver, 
     lzt_evaluation e;
     lzt_error err = {0};
     solve.solver = solver;
+    solve.cold_start = true;
     if (lzt_source_plan(&model, o, &solve, plan, &result, &err)) fail_msg("%s: %s", err.where, err.message);
     assert_int_equal(result.status, LZT_PLAN_OPTIMAL);
     assert_int_equal(lzt_plan_check(plan, NULL, NULL, &e, &err), 0);
@@ -105,7 +106,7 @@ static void test_golden_highs(void **unused)
 {
     (void)unused;
     if (!lzt_solve_has_highs(NULL, NULL)) {
-        print_message("SKIPPED: HiGHS is not on this machine (LZT_HIGHS names its library)\n");
+        print_message("SKIPPED: HiGHS is not on this machine (tools/install-highs fetches it)\n");
         skip();
     }
     check_golden(LZT_SOLVER_HIGHS);

