@@ -8,7 +8,11 @@
  * suffix deficit: offloaded bytes at boundaries >= k less the free capacity of windows >= k, over all k.
  *
  * A label a makes b superfluous when R_a + sum over pools of max(0, T_a - T_b) <= R_b: whatever deficits come later,
- * a's total stays at or below b's.
+ * a's total stays at or below b's. That holds for a label of fewer blocks at the same boundary as well, since fewer
+ * checkpoints from here on mean less traffic and fewer penalties.
+ *
+ * Most states of a sensible instance are plain: nothing is exposed, one label suffices. They are the first ones of each
+ * row and are kept as two bare arrays.
  *
  * Three passes: a fast one that keeps the cheapest label of each state (exact when it never drops one that is not
  * superfluous), the least recompute time left of each boundary, and the full one, which drops labels that these two
@@ -25,19 +29,23 @@ typedef struct label {
     uint64_t exposed_ps[LZT_POOL_COUNT];
 } label;
 
-/* Where a label came from. */
+/* Where a label came from. Labels of a row are numbered plain ones first. */
 typedef struct origin {
     uint32_t index;  /* in the row of boundary i + length */
     uint32_t length; /* of the block that begins here */
 } origin;
 
-/* All labels of one boundary, ordered by the number of blocks to its right. */
+/* All states of one boundary, by the number of blocks to its right. Labels are numbered, the plain ones first. */
 typedef struct row {
-    uint64_t low, high; /* block counts; low > high: none */
-    uint32_t *first;    /* [high - low + 2] */
-    label *value;       /* freed once no block can reach the row any more */
-    origin *from;
+    uint64_t low, high;     /* block counts; low > high: none */
+    uint64_t plain_count;   /* states low..low + plain_count - 1 are plain */
+    uint64_t *plain_ps;     /* [plain_count] recompute time; freed once no block can reach the row any more */
+    uint32_t *plain_length; /* [plain_count] of the block that begins here */
+    uint32_t *first;        /* [high - low + 2 - plain_count] where the labels of each other state begin */
+    label *value;           /* [count] freed with plain_ps */
+    origin *from;           /* [count] */
     uint64_t count, capacity;
+    bool used;
 } row;
 
 typedef struct dp {
@@ -98,6 +106,8 @@ static lzt_status dp_init(dp *d, const lzt__solve_view *v, lzt_error *err)
 
 static void free_row(row *r)
 {
+    free(r->plain_ps);
+    free(r->plain_length);
     free(r->first);
     free(r->value);
     free(r->from);
@@ -170,6 +180,25 @@ static uint64_t least_total(const dp *d, uint64_t i, uint64_t blocks, const labe
     return label_total(a) + rest + d->p->penalty_ps * checkpoints + d->p->tiebreak_ps * nvme;
 }
 
+/* Label index of a row. */
+static label label_at(const dp *d, const row *r, uint64_t index)
+{
+    if (index >= r->plain_count) return r->value[index - r->plain_count];
+    label a = {.recompute_ps = r->plain_ps[index]};
+    memcpy(a.exposed_ps, d->base_ps, sizeof d->base_ps);
+    return a;
+}
+
+/* The labels begin..end-1 of a row's state. */
+static void state_range(const row *r, uint64_t blocks, uint64_t *begin, uint64_t *end)
+{
+    uint64_t rank = blocks - r->low;
+    *begin = *end = 0;
+    if (!r->used || blocks < r->low || blocks > r->high) return;
+    *begin = rank < r->plain_count ? rank : r->plain_count + r->first[rank - r->plain_count];
+    *end = rank < r->plain_count ? rank + 1 : r->plain_count + r->first[rank - r->plain_count + 1];
+}
+
 static lzt_status grow(dp *d, row *r, lzt_error *err)
 {
     uint64_t capacity = r->capacity ? r->capacity * 2 : 64;
@@ -208,49 +237,118 @@ static lzt_status add_label(dp *d, row *r, uint64_t begin, const label *a, origi
     return LZT_OK;
 }
 
-/* All labels of (i, blocks): one block more than those of the boundaries within reach. */
-static lzt_status fill_state(dp *d, uint64_t i, uint64_t blocks, bool widest, lzt_error *err)
+/* One of the labels begin..end-1 of fewer blocks makes a superfluous. */
+static bool is_outdone(const dp *d, const row *r, uint64_t begin, uint64_t end, const label *a)
+{
+    for (uint64_t k = begin; k < end; k++) {
+        label other = label_at(d, r, k);
+        if (dominates(&other, a)) return true;
+    }
+    return false;
+}
+
+static uint64_t furthest(const dp *d, uint64_t i)
+{
+    return least(i + least(d->p->max_segment, d->n), d->v->next_required[i]);
+}
+
+/* All labels of (i, blocks): one block more than those of the boundaries within reach. fewer: the last state of the row
+ * that has labels. */
+static lzt_status fill_state(dp *d, uint64_t i, uint64_t blocks, const uint64_t fewer[2], bool widest, lzt_error *err)
 {
     row *r = &d->rows[i];
-    const uint64_t begin = r->count, *prefix = d->v->layer_prefix_ps;
-    const uint64_t end = least(i + least(d->p->max_segment, d->n), d->v->next_required[i]);
-    uint64_t here[LZT_POOL_COUNT];
+    const uint64_t state = r->count, *prefix = d->v->layer_prefix_ps;
+    uint64_t here[LZT_POOL_COUNT], begin, end;
     suffix_exposure(d, i, off_count(d, i, blocks), here);
-    for (uint64_t to = i + 1; to <= end; to++) {
-        const row *next = &d->rows[to];
-        if (!next->first || blocks - 1 < next->low || blocks - 1 > next->high) continue;
-        uint64_t rank = blocks - 1 - next->low, cost = prefix[to - 1] - prefix[i];
-        for (uint64_t k = next->first[rank]; k < next->first[rank + 1]; k++) {
-            label a = next->value[k];
-            a.recompute_ps += cost;
+    for (uint64_t to = i + 1; to <= furthest(d, i); to++) {
+        state_range(&d->rows[to], blocks - 1, &begin, &end);
+        for (uint64_t k = begin; k < end; k++) {
+            label a = label_at(d, &d->rows[to], k);
+            a.recompute_ps += prefix[to - 1] - prefix[i];
             for (int pool = 0; pool < LZT_POOL_COUNT; pool++)
                 if (here[pool] > a.exposed_ps[pool]) a.exposed_ps[pool] = here[pool];
+            if (is_outdone(d, r, fewer[0], fewer[1], &a)) continue;
             if (widest && d->has_incumbent && least_total(d, i, blocks, &a) >= d->best_ps) continue;
-            lzt_status status = add_label(d, r, begin, &a, (origin){(uint32_t)k, (uint32_t)(to - i)}, widest, err);
+            lzt_status status = add_label(d, r, state, &a, (origin){(uint32_t)k, (uint32_t)(to - i)}, widest, err);
             if (status) return status;
         }
     }
     return LZT_OK;
 }
 
-static lzt_status fill_row(dp *d, uint64_t i, bool widest, lzt_error *err)
+/* Nothing is exposed at (i, blocks) beyond mandatory overflow. */
+static bool is_hidden(const dp *d, uint64_t i, uint64_t blocks)
+{
+    const uint64_t off = off_count(d, i, blocks), pcie = off * d->unit_bytes;
+    const uint64_t drive = nvme_count(d, off) * d->unit_bytes;
+    uint64_t *const *free_suffix = d->v->free_suffix;
+    return pcie <= free_suffix[LZT_POOL_D2H][i] && pcie <= free_suffix[LZT_POOL_H2D][i] &&
+           drive <= free_suffix[LZT_POOL_NVME_WRITE][i] && drive <= free_suffix[LZT_POOL_NVME_READ][i];
+}
+
+/* The common case of fill_state, and what it spends least on: this state and all it continues are plain, so that one
+ * label, the one of least recompute time, makes all others superfluous. False: not so, nothing was done. */
+static bool fill_plain_state(dp *d, uint64_t i, uint64_t blocks)
 {
     row *r = &d->rows[i];
+    const uint64_t *prefix = d->v->layer_prefix_ps, end = furthest(d, i);
+    uint64_t best = UINT64_MAX, length = 0;
+    if (!is_hidden(d, i, blocks)) return false;
+    for (uint64_t to = i + 1; to <= end; to++) {
+        const row *next = &d->rows[to];
+        if (!next->used || blocks - 1 < next->low || blocks - 1 > next->high) continue;
+        uint64_t rank = blocks - 1 - next->low;
+        if (rank >= next->plain_count) return false;
+        uint64_t time = next->plain_ps[rank] + prefix[to - 1] - prefix[i];
+        if (time >= best) continue;
+        best = time;
+        length = to - i;
+    }
+    if (best == UINT64_MAX) return false;
+    r->plain_ps[r->plain_count] = best;
+    r->plain_length[r->plain_count++] = (uint32_t)length;
+    return true;
+}
+
+/* The range of block counts that boundary i can have; low > high: none. */
+static void set_range(const dp *d, uint64_t i, row *r)
+{
     const uint64_t right = d->n - i, m = d->p->max_segment;
     r->low = right / m + (right % m != 0);
     r->high = least(right, d->blocks_max);
     if (d->p->lock_gpu && r->low < d->gpu_after[i] + (i == 0)) r->low = d->gpu_after[i] + (i == 0);
     while (r->high >= r->low && off_count(d, i, r->high) > d->off_max) r->high--;
+}
+
+static lzt_status fill_row(dp *d, uint64_t i, bool widest, lzt_error *err)
+{
+    row *r = &d->rows[i];
+    lzt_status status = LZT_OK;
+    set_range(d, i, r);
     if (!lzt__solve_allowed(d->v, i) || r->high < r->low) return LZT_OK;
-    r->first = calloc(r->high - r->low + 2, sizeof *r->first);
+    uint64_t states = r->high - r->low + 1, blocks = r->low, fewer[2];
+    r->plain_ps = malloc(states * sizeof *r->plain_ps);
+    r->plain_length = malloc(states * sizeof *r->plain_length);
+    if (!r->plain_ps || !r->plain_length) return no_memory(d, err);
+    while (blocks <= r->high && fill_plain_state(d, i, blocks)) blocks++;
+    states -= r->plain_count;
+    r->first = calloc(states + 1, sizeof *r->first);
     if (!r->first) return no_memory(d, err);
-    for (uint64_t blocks = r->low; blocks <= r->high; blocks++) {
-        lzt_status status = fill_state(d, i, blocks, widest, err);
+    fewer[0] = r->plain_count ? r->plain_count - 1 : 0;
+    fewer[1] = r->plain_count;
+    for (uint64_t k = 0; k < states; k++, blocks++) {
+        uint64_t begin = r->count;
+        status = fill_state(d, i, blocks, fewer, widest, err);
         if (status) return status;
-        if (r->count > UINT32_MAX) return no_memory(d, err);
-        r->first[blocks - r->low + 1] = (uint32_t)r->count;
+        if (r->count > begin) {
+            fewer[0] = r->plain_count + begin;
+            fewer[1] = r->plain_count + r->count;
+        }
+        if (r->plain_count + r->count > UINT32_MAX) return no_memory(d, err);
+        r->first[k + 1] = (uint32_t)r->count;
     }
-    d->label_count += r->count;
+    d->label_count += r->plain_count + r->count;
+    r->used = true;
     return LZT_OK;
 }
 
@@ -258,40 +356,58 @@ static lzt_status fill_row(dp *d, uint64_t i, bool widest, lzt_error *err)
 static lzt_status fill_last(dp *d, lzt_error *err)
 {
     row *r = &d->rows[d->n];
-    r->first = calloc(2, sizeof *r->first);
-    lzt_status status = r->first ? grow(d, r, err) : no_memory(d, err);
-    if (status) return status;
-    r->value[0] = (label){0};
-    memcpy(r->value[0].exposed_ps, d->base_ps, sizeof d->base_ps);
-    r->first[1] = 1;
-    r->count = 1;
+    r->plain_ps = calloc(1, sizeof *r->plain_ps);
+    r->plain_length = calloc(1, sizeof *r->plain_length);
+    r->first = calloc(1, sizeof *r->first);
+    if (!r->plain_ps || !r->plain_length || !r->first) return no_memory(d, err);
+    r->plain_count = 1;
+    r->used = true;
     return LZT_OK;
+}
+
+static origin origin_of(const row *r, uint64_t blocks, uint64_t index, const row *rows)
+{
+    if (index >= r->plain_count) return r->from[index - r->plain_count];
+    const row *next = r + r->plain_length[index];
+    assert(next > rows);
+    return (origin){(uint32_t)(blocks - 1 - next->low), r->plain_length[index]};
+}
+
+/* The checkpoints of a label of row 0. */
+static void take_path(dp *d, uint64_t blocks, uint64_t at)
+{
+    memset(d->kept, 0, (d->n + 1) * sizeof *d->kept);
+    for (uint64_t i = 0; i < d->n; blocks--) {
+        d->kept[i] = true;
+        origin from = origin_of(&d->rows[i], blocks, at, d->rows);
+        i += from.length;
+        at = from.index;
+    }
+    d->kept[d->n] = true;
 }
 
 /* The cheapest complete label of row 0, when it beats the incumbent. */
 static void take_best(dp *d)
 {
     const row *r = &d->rows[0];
-    uint64_t best = UINT64_MAX, at = 0;
-    for (uint64_t blocks = r->low; r->first && blocks <= r->high; blocks++)
-        for (uint64_t k = r->first[blocks - r->low]; k < r->first[blocks - r->low + 1]; k++) {
-            uint64_t nvme = nvme_count(d, off_count(d, 0, blocks));
-            uint64_t total = label_total(&r->value[k]) + d->p->penalty_ps * (blocks + 1) + d->p->tiebreak_ps * nvme;
+    uint64_t best = UINT64_MAX, at = 0, best_blocks = 0, begin, end;
+    for (uint64_t blocks = r->low; r->used && blocks <= r->high; blocks++) {
+        state_range(r, blocks, &begin, &end);
+        uint64_t nvme = nvme_count(d, off_count(d, 0, blocks));
+        uint64_t fixed = d->p->penalty_ps * (blocks + 1) + d->p->tiebreak_ps * nvme;
+        for (uint64_t k = begin; k < end; k++) {
+            label a = label_at(d, r, k);
+            uint64_t total = label_total(&a) + fixed;
             if (total >= best) continue;
             best = total;
+            best_blocks = blocks;
             at = k;
         }
+    }
     if (best == UINT64_MAX || (d->has_incumbent && best >= d->best_ps)) return;
     d->best_ps = best;
     d->has_incumbent = true;
-    memset(d->kept, 0, (d->n + 1) * sizeof *d->kept);
-    for (uint64_t i = 0; i < d->n;) {
-        d->kept[i] = true;
-        origin from = d->rows[i].from[at];
-        i += from.length;
-        at = from.index;
-    }
-    d->kept[d->n] = true;
+    take_path(d, best_blocks, at);
 }
 
 /* One sweep over all boundaries; *finished is false when a limit ended it. */
@@ -303,10 +419,12 @@ static lzt_status sweep(dp *d, bool widest, bool *finished, lzt_error *err)
     lzt_status status = fill_last(d, err);
     for (uint64_t i = d->n; !status && i-- > 0;) {
         status = fill_row(d, i, widest, err);
-        if (i + reach <= d->n) {
-            free(d->rows[i + reach].value);
-            d->rows[i + reach].value = NULL;
-            d->rows[i + reach].capacity = 0;
+        if (i + reach <= d->n) { /* nothing reaches it any more; the ways back stay */
+            row *done = &d->rows[i + reach];
+            free(done->value);
+            free(done->plain_ps);
+            done->value = NULL;
+            done->plain_ps = NULL;
         }
         if (lzt__solve_expired(d->v) || d->label_count > d->v->label_limit) return status;
     }
