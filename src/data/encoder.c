@@ -25,7 +25,7 @@ struct lzt_encoder {
     lzt__pieces pieces[2];
     lzt__split_scratch split;
     lzt__bpe_scratch bpe;
-    lzt__text text[2]; /* of normalisers */
+    lzt__traced text[2]; /* of normalisers */
 };
 
 /* A stretch of text between added tokens. origin: NULL where its bytes are the original's. */
@@ -282,10 +282,10 @@ static lzt_status encode_pieces(lzt_encoder *e, const stretch *s, lzt_error *err
     return status;
 }
 
-static lzt_status to_text(const stretch *s, lzt__text *out, uint64_t spare, lzt_error *err)
+static lzt_status to_text(const stretch *s, lzt__traced *out, uint64_t spare, lzt_error *err)
 {
     uint32_t size = s->end - s->begin;
-    lzt_status status = lzt__text_reserve(out, size + spare, err);
+    lzt_status status = lzt__traced_reserve(out, size + spare, err);
     if (status) return status;
     memcpy(out->bytes, s->bytes + s->begin, size);
     for (uint32_t i = 0; i <= size; i++) out->origin[i] = origin_of(s, s->begin + i);
@@ -293,12 +293,12 @@ static lzt_status to_text(const stretch *s, lzt__text *out, uint64_t spare, lzt_
     return LZT_OK;
 }
 
-static lzt_status replace(const lzt__text *in, const char *a, uint32_t a_size, const char *b, uint32_t b_size,
-                          lzt__text *out, lzt_error *err)
+static lzt_status replace(const lzt__traced *in, const char *a, uint32_t a_size, const char *b, uint32_t b_size,
+                          lzt__traced *out, lzt_error *err)
 {
     uint64_t hits = 0;
     for (uint64_t i = 0; i + a_size <= in->size; i++) hits += !memcmp(in->bytes + i, a, a_size);
-    lzt_status s = lzt__text_reserve(out, in->size + hits * b_size + 1, err);
+    lzt_status s = lzt__traced_reserve(out, in->size + hits * b_size + 1, err);
     if (s) return s;
     out->size = 0;
     for (uint64_t i = 0; i < in->size;) {
@@ -317,9 +317,9 @@ static lzt_status replace(const lzt__text *in, const char *a, uint32_t a_size, c
     return LZT_OK;
 }
 
-static lzt_status prepend(lzt__text *text, const char *a, uint32_t a_size, lzt_error *err)
+static lzt_status prepend(lzt__traced *text, const char *a, uint32_t a_size, lzt_error *err)
 {
-    lzt_status s = lzt__text_reserve(text, text->size + a_size, err);
+    lzt_status s = lzt__traced_reserve(text, text->size + a_size, err);
     if (s) return s;
     memmove(text->bytes + a_size, text->bytes, text->size);
     memmove(text->origin + a_size, text->origin, (text->size + 1) * sizeof *text->origin);
@@ -329,7 +329,8 @@ static lzt_status prepend(lzt__text *text, const char *a, uint32_t a_size, lzt_e
     return LZT_OK;
 }
 
-static lzt_status normalise_step(lzt_encoder *e, const lzt__norm *n, lzt__text **from, lzt__text **to, lzt_error *err)
+static lzt_status normalise_step(lzt_encoder *e, const lzt__norm *n, lzt__traced **from, lzt__traced **to,
+                                 lzt_error *err)
 {
     const lzt_tokenizer *t = e->t;
     lzt_status s = LZT_OK;
@@ -341,7 +342,7 @@ static lzt_status normalise_step(lzt_encoder *e, const lzt__norm *n, lzt__text *
         s = lzt__charsmap_apply(t, *from, *to, err);
     else
         s = lzt__unicode_normalise(t->unicode, n->kind == LZT__NORM_NFC, *from, *to, err);
-    lzt__text *other = *from;
+    lzt__traced *other = *from;
     *from = *to;
     *to = other;
     return s;
@@ -355,7 +356,7 @@ static lzt_status normalise(lzt_encoder *e, stretch *s, lzt_error *err)
     if (t->norm_count == 1 && t->norm[0].kind == LZT__NORM_NFC &&
         lzt__unicode_is_nfc(t->unicode, s->bytes + s->begin, s->end - s->begin))
         return LZT_OK;
-    lzt__text *from = &e->text[0], *to = &e->text[1];
+    lzt__traced *from = &e->text[0], *to = &e->text[1];
     lzt_status status = to_text(s, from, 16, err);
     for (uint32_t k = 0; !status && k < t->norm_count; k++) status = normalise_step(e, &t->norm[k], &from, &to, err);
     if (status) return status;
@@ -373,8 +374,8 @@ static lzt_status encode_stretch(lzt_encoder *e, stretch s, lzt_error *err)
     if (s.begin == s.end) return LZT_OK;
     bool space_first = s.bytes[s.begin] == ' ';
     if (!t->metaspace && !(t->prefix_space && !space_first)) return encode_pieces(e, &s, err);
-    lzt__text one = {0}, two = {0};
-    lzt__text *done = &one;
+    lzt__traced one = {0}, two = {0};
+    lzt__traced *done = &one;
     lzt_status status = to_text(&s, &one, 16, err);
     if (!status && t->prefix_space) status = prepend(&one, " ", 1, err);
     if (!status && t->metaspace) {
@@ -390,8 +391,8 @@ static lzt_status encode_stretch(lzt_encoder *e, stretch s, lzt_error *err)
         stretch changed = {done->bytes, done->origin, 0, (uint32_t)done->size};
         status = encode_pieces(e, &changed, err);
     }
-    lzt__text_free(&one);
-    lzt__text_free(&two);
+    lzt__traced_free(&one);
+    lzt__traced_free(&two);
     return status;
 }
 
@@ -555,7 +556,7 @@ void lzt_encoder_destroy(lzt_encoder *e)
     free(e->pieces[1].at);
     lzt__split_scratch_free(&e->split);
     lzt__bpe_scratch_free(&e->bpe);
-    lzt__text_free(&e->text[0]);
-    lzt__text_free(&e->text[1]);
+    lzt__traced_free(&e->text[0]);
+    lzt__traced_free(&e->text[1]);
     free(e);
 }

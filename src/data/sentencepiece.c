@@ -239,7 +239,7 @@ static uint64_t longest_rule(const lzt__charsmap *m, const char *text, uint64_t 
 }
 
 /* What the text at `at` becomes, and how many of its bytes that takes. */
-static uint64_t normal_prefix(const lzt_tokenizer *t, const lzt__text *in, uint64_t at, const char **target,
+static uint64_t normal_prefix(const lzt_tokenizer *t, const lzt__traced *in, uint64_t at, const char **target,
                               uint64_t *target_size)
 {
     const char *text = in->bytes + at;
@@ -259,7 +259,7 @@ static uint64_t normal_prefix(const lzt_tokenizer *t, const lzt__text *in, uint6
     return n;
 }
 
-static void put(lzt__text *out, const char *bytes, uint64_t size, uint32_t origin)
+static void put(lzt__traced *out, const char *bytes, uint64_t size, uint32_t origin)
 {
     for (uint64_t i = 0; i < size; i++) {
         out->origin[out->size] = origin;
@@ -267,13 +267,13 @@ static void put(lzt__text *out, const char *bytes, uint64_t size, uint32_t origi
     }
 }
 
-lzt_status lzt__charsmap_apply(const lzt_tokenizer *t, const lzt__text *in, lzt__text *out, lzt_error *err)
+lzt_status lzt__charsmap_apply(const lzt_tokenizer *t, const lzt__traced *in, lzt__traced *out, lzt_error *err)
 {
     const lzt__charsmap *m = &t->charsmap;
     const char *space = m->escape ? SPACE : " ", *target;
     uint64_t space_size = strlen(space), target_size, at = 0, n;
     out->size = 0;
-    lzt_status s = lzt__text_reserve(out, in->size * 3 + 16, err);
+    lzt_status s = lzt__traced_reserve(out, in->size * 3 + 16, err);
     while (!s && m->remove_extra && at < in->size) {
         n = normal_prefix(t, in, at, &target, &target_size);
         if (target_size != 1 || *target != ' ') break;
@@ -289,7 +289,7 @@ lzt_status lzt__charsmap_apply(const lzt_tokenizer *t, const lzt__text *in, lzt_
     while (!s && at < in->size) {
         n = normal_prefix(t, in, at, &target, &target_size);
         for (; was_space && target_size && *target == ' '; target_size--) target++;
-        s = lzt__text_reserve(out, out->size + 3 * target_size + 16, err);
+        s = lzt__traced_reserve(out, out->size + 3 * target_size + 16, err);
         for (uint64_t i = 0; !s && i < target_size; i++)
             put(out, target[i] == ' ' ? space : target + i, target[i] == ' ' ? space_size : 1, in->origin[at]);
         if (target_size) was_space = target[target_size - 1] == ' ';

@@ -133,7 +133,7 @@ const lzt__added *lzt__matcher_at(const lzt_tokenizer *t, const lzt__matcher *m,
 void lzt__byte_spelling(uint32_t code[256]);
 
 /* SentencePiece's normaliser: in and out as lzt__unicode_normalise. */
-lzt_status lzt__charsmap_apply(const lzt_tokenizer *t, const lzt__text *in, lzt__text *out, lzt_error *err);
+lzt_status lzt__charsmap_apply(const lzt_tokenizer *t, const lzt__traced *in, lzt__traced *out, lzt_error *err);
 /* The best path through a text; symbols into scratch->symbol. */
 lzt_status lzt__unigram_best(const lzt_tokenizer *t, const char *text, uint32_t size, lzt__bpe_scratch *scratch,
                              uint32_t *count, lzt_error *err);

@@ -129,7 +129,7 @@ void lzt__unicode_destroy(lzt__unicode *u)
     free(u);
 }
 
-lzt_status lzt__text_reserve(lzt__text *text, uint64_t capacity, lzt_error *err)
+lzt_status lzt__traced_reserve(lzt__traced *text, uint64_t capacity, lzt_error *err)
 {
     if (capacity <= text->capacity) return LZT_OK;
     capacity += capacity / 2 + 64;
@@ -142,11 +142,11 @@ lzt_status lzt__text_reserve(lzt__text *text, uint64_t capacity, lzt_error *err)
     return LZT_OK;
 }
 
-void lzt__text_free(lzt__text *text)
+void lzt__traced_free(lzt__traced *text)
 {
     free(text->bytes);
     free(text->origin);
-    *text = (lzt__text){0};
+    *text = (lzt__traced){0};
 }
 
 bool lzt__unicode_is_nfc(const lzt__unicode *u, const char *text, uint64_t size)
@@ -260,9 +260,9 @@ static void compose_letters(const lzt__unicode *u, letters *l)
     l->count = out;
 }
 
-static lzt_status write_letters(const letters *l, uint32_t end_origin, lzt__text *out, lzt_error *err)
+static lzt_status write_letters(const letters *l, uint32_t end_origin, lzt__traced *out, lzt_error *err)
 {
-    lzt_status s = lzt__text_reserve(out, 4 * l->count + 16, err);
+    lzt_status s = lzt__traced_reserve(out, 4 * l->count + 16, err);
     if (s) return s;
     out->size = 0;
     for (uint64_t i = 0; i < l->count; i++) {
@@ -273,7 +273,7 @@ static lzt_status write_letters(const letters *l, uint32_t end_origin, lzt__text
     return LZT_OK;
 }
 
-lzt_status lzt__unicode_normalise(const lzt__unicode *u, bool compose, const lzt__text *in, lzt__text *out,
+lzt_status lzt__unicode_normalise(const lzt__unicode *u, bool compose, const lzt__traced *in, lzt__traced *out,
                                   lzt_error *err)
 {
     letters l = {0};

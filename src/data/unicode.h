@@ -40,19 +40,19 @@ lzt_status lzt__unicode_create(lzt__unicode **unicode, lzt_error *err);
 void lzt__unicode_destroy(lzt__unicode *unicode);
 
 /* A text with, for each byte, the byte of the original it came from: origin[size] is the original's size. */
-typedef struct lzt__text {
+typedef struct lzt__traced {
     char *bytes;
     uint32_t *origin; /* [size + 1] */
     uint64_t size, capacity;
-} lzt__text;
+} lzt__traced;
 
-lzt_status lzt__text_reserve(lzt__text *text, uint64_t capacity, lzt_error *err);
-void lzt__text_free(lzt__text *text);
+lzt_status lzt__traced_reserve(lzt__traced *text, uint64_t capacity, lzt_error *err);
+void lzt__traced_free(lzt__traced *text);
 
 /* true when NFC leaves the text (valid UTF-8) as it is, as far as a quick look tells. */
 bool lzt__unicode_is_nfc(const lzt__unicode *u, const char *text, uint64_t size);
 /* out = the canonical composition (compose) or decomposition of in; origins are carried along. */
-lzt_status lzt__unicode_normalise(const lzt__unicode *u, bool compose, const lzt__text *in, lzt__text *out,
+lzt_status lzt__unicode_normalise(const lzt__unicode *u, bool compose, const lzt__traced *in, lzt__traced *out,
                                   lzt_error *err);
 
 /* Decodes valid UTF-8 without checks; returns the bytes of the code point. */
