@@ -22,17 +22,19 @@ DATA = os.environ.get("LZT_DATA") or os.path.join(ROOT, "..", "shared", "data")
 def texts():
     names = ["text/wikitext2/valid.txt", "text/war-and-peace/war-and-peace.txt", "sft/gsm8k/train.jsonl",
              "sft/llamafactory-demo/alpaca_zh_demo.json", "sft/llamafactory-demo/glaive_toolcall_en_demo.json",
-             "text/tinyshakespeare/input.txt", "tokenizers/vectors/mixed_input.txt", "tokenizers/vectors/utf8_input.txt"]
+             "text/tinyshakespeare/input.txt", "tokenizers/vectors/mixed_input.txt",
+             "tokenizers/vectors/utf8_input.txt"]
     out = [open(os.path.join(DATA, n), encoding="utf-8", errors="replace").read() for n in names]
     for n in glob.glob(os.path.join(ROOT, "src", "*", "*.c")) + glob.glob(os.path.join(DATA, "templates", "*.jinja")):
         out.append(open(n, encoding="utf-8").read())
     return out
 
 
-SPICE = ["\U0001F600", "\U0001F468\u200D\U0001F469\u200D\U0001F467", "e\u0301", "\u0301", "a\u0300\u0323", "\u0323\u0301",
-         "\uac00\u11a8", "\u1100\u1161", "\u0939\u093f\u0928\u094d\u0926\u0940", "\u0e44\u0e17\u0e22", "\r\n", "\t ",
+SPICE = ["\U0001F600", "\U0001F468\u200D\U0001F469\u200D\U0001F467", "e\u0301", "\u0301", "a\u0300\u0323",
+         "\u0323\u0301", "\uac00\u11a8", "\u1100\u1161", "\u0939\u093f\u0928\u094d\u0926\u0940", "\u0e44\u0e17\u0e22", "\r\n", "\t ",
          "   ", "\u00a0", "\u2028", "\u180e", "\u3000", "'s", "'S", "'\u017f", "'LL", "'re", "12345", "\u0663\u0664",
-         "\u00bd", "\x00", "\ufeff", "\u200b", "\U000e0001", "\u212b", "\ufb01", "\u0958", "don't", "DON'T", "\u30ab\u3099"]
+         "\u00bd", "\x00", "\ufeff", "\u200b", "\U000e0001", "\u212b", "\ufb01", "\u0958", "don't",
+         "DON'T", "\u30ab\u3099"]
 
 
 def real_strings(rng, added):
@@ -91,8 +93,8 @@ def main():
             f.write(json.dumps(s) + "\n")
         f.flush()
         f.seek(0)
-        out = subprocess.run([program, "data", "tokenize", "--tokenizer", path, "--lines", "json", "--threads", "2", "--json"],
-                             stdin=f, stdout=subprocess.PIPE, check=True).stdout.decode().splitlines()
+        out = subprocess.run([program, "data", "tokenize", "--tokenizer", path, "--lines", "json", "--threads", "2",
+                              "--json"], stdin=f, stdout=subprocess.PIPE, check=True).stdout.decode().splitlines()
     assert len(out) == count, (len(out), count)
     differing = tokens = 0
     for s, line, e in zip(strings, out, tok.encode_batch(strings, add_special_tokens=False)):

@@ -76,6 +76,10 @@ LZT_EXPORT void lzt_encoder_destroy(lzt_encoder *encoder); /* NULL is allowed */
  * flags: of lzt_encode_flag. */
 LZT_EXPORT lzt_status lzt_encoder_encode(lzt_encoder *encoder, const char *text, uint64_t size, const uint8_t *writer,
                                          uint32_t flags, lzt_encoding *encoding, lzt_error *err);
+/* The same of a JSON string (with its quotes) whose text is to be encoded; begins are those of the unquoted text.
+ * Unpaired surrogates and bytes that are not UTF-8 become U+FFFD. */
+LZT_EXPORT lzt_status lzt_encoder_encode_json(lzt_encoder *encoder, const char *json, uint64_t size, uint32_t flags,
+                                              lzt_encoding *encoding, lzt_error *err);
 
 /* Decoding a stream: bytes of an unfinished character are held back until the ids that complete it. skip_special:
  * control tokens become nothing. */

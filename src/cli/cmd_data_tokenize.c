@@ -5,7 +5,6 @@
  */
 #include "base/team.h"
 #include "cli/commands.h"
-#include "data/jsontree.h"
 #include "lazytrain/tokenizer.h"
 
 #include <errno.h>
@@ -37,7 +36,6 @@ static const lzt_option options[] = {
 /* One thread's share. */
 typedef struct worker {
     lzt_encoder *encoder;
-    lzt__json_doc doc;
     char *out;
     uint64_t used, capacity;
     lzt_status status;
@@ -89,16 +87,9 @@ static lzt_status write_ids(worker *w, const lzt_encoding *e)
 
 static lzt_status one_line(worker *w, const char *text, uint64_t size, bool is_json)
 {
-    if (is_json) {
-        lzt_status s = lzt__json_parse(&w->doc, text, size, NULL, &w->err);
-        if (s) return s;
-        if (w->doc.node->type != LZT__JSON_STRING)
-            return lzt_fail(&w->err, LZT_ERR_DATA, NULL, "the line is not a JSON string");
-        text = w->doc.node->text;
-        size = w->doc.node->size;
-    }
     lzt_encoding e;
-    lzt_status s = lzt_encoder_encode(w->encoder, text, size, NULL, LZT_ENCODE_ADDED, &e, &w->err);
+    lzt_status s = is_json ? lzt_encoder_encode_json(w->encoder, text, size, LZT_ENCODE_ADDED, &e, &w->err)
+                           : lzt_encoder_encode(w->encoder, text, size, NULL, LZT_ENCODE_ADDED, &e, &w->err);
     return s ? s : write_ids(w, &e);
 }
 
@@ -207,7 +198,6 @@ static lzt_status run(const lzt_args *args, lzt_error *err)
     if (!s) s = run_lines(team, &j, err);
     for (uint64_t i = 0; j.worker && i < threads; i++) {
         lzt_encoder_destroy(j.worker[i].encoder);
-        lzt__json_free(&j.worker[i].doc);
         free(j.worker[i].out);
     }
     free(j.worker);

@@ -26,6 +26,7 @@ struct lzt_encoder {
     lzt__split_scratch split;
     lzt__bpe_scratch bpe;
     lzt__traced text[2]; /* of normalisers */
+    lzt__json_doc doc;   /* of encode_json */
 };
 
 /* A stretch of text between added tokens. origin: NULL where its bytes are the original's. */
@@ -531,6 +532,16 @@ lzt_status lzt_encoder_encode(lzt_encoder *e, const char *text, uint64_t size, c
     return s;
 }
 
+lzt_status lzt_encoder_encode_json(lzt_encoder *e, const char *json, uint64_t size, uint32_t flags,
+                                   lzt_encoding *encoding, lzt_error *err)
+{
+    *encoding = (lzt_encoding){0};
+    lzt_status s = lzt__json_parse(&e->doc, json, size, NULL, err);
+    if (s) return s;
+    if (e->doc.node->type != LZT__JSON_STRING) return lzt_fail(err, LZT_ERR_DATA, NULL, "not a JSON string");
+    return lzt_encoder_encode(e, e->doc.node->text, e->doc.node->size, NULL, flags, encoding, err);
+}
+
 lzt_status lzt_encoder_create(const lzt_tokenizer *tokenizer, lzt_encoder **encoder, lzt_error *err)
 {
     lzt_encoder *e = *encoder = calloc(1, sizeof *e);
@@ -554,6 +565,7 @@ void lzt_encoder_destroy(lzt_encoder *e)
     free(e->begin);
     free(e->pieces[0].at);
     free(e->pieces[1].at);
+    lzt__json_free(&e->doc);
     lzt__split_scratch_free(&e->split);
     lzt__bpe_scratch_free(&e->bpe);
     lzt__traced_free(&e->text[0]);
