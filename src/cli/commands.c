@@ -8,8 +8,11 @@
 #include <string.h>
 
 static const lzt_command *const commands[] = {
-    &lzt_command_plan,        &lzt_command_explain,       &lzt_command_check,
-    &lzt_command_config_show, &lzt_command_data_tokenize, &lzt_command_version,
+    &lzt_command_plan,
+    &lzt_command_explain,
+    &lzt_command_check,
+    &lzt_command_config_show,
+    &lzt_command_version,
 };
 
 int lzt_command_count(void)

@@ -7,7 +7,6 @@
 /* Each cmd_*.c defines its table as `const lzt_command lzt_command_NAME`; declare it here, list it in commands.c. */
 extern const lzt_command lzt_command_check;
 extern const lzt_command lzt_command_config_show;
-extern const lzt_command lzt_command_data_tokenize;
 extern const lzt_command lzt_command_explain;
 extern const lzt_command lzt_command_plan;
 extern const lzt_command lzt_command_version;
