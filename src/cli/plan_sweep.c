@@ -25,7 +25,7 @@ lzt_status lzt_sweep_parse(const char *text, lzt_sweep *sweep, lzt_error *err)
     *sweep = (lzt_sweep){.step = 1};
     for (size_t i = 0; equals && i < 3; i++)
         if (strlen(tiers[i]) == (size_t)(equals - text) && !strncmp(text, tiers[i], strlen(tiers[i]))) {
-            strcpy(sweep->tier, tiers[i]);
+            snprintf(sweep->tier, sizeof sweep->tier, "%s", tiers[i]);
             known = true;
         }
     int count = known ? sscanf(equals + 1, "%lf:%lf:%lf%c", &sweep->from, &sweep->to, &sweep->step, &rest) : 0;

@@ -102,7 +102,8 @@ lzt_status lzt_program_verify(const lzt_program *program, lzt_error *err)
             const lzt_task *before = &p->task[k], *after = &p->task[i];
             if (known[(uint64_t)i * LZT_LANE_COUNT + before->lane] > before->lane_index) continue;
             if (conflict(p, before, after))
-                status = lzt_fail(err, LZT_ERR_INTERNAL, after->name, "touches the bytes of %s, unordered", before->name);
+                status =
+                    lzt_fail(err, LZT_ERR_INTERNAL, after->name, "touches the bytes of %s, unordered", before->name);
         }
     free(known);
     return status;
