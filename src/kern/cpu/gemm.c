@@ -1,9 +1,9 @@
 /* The portable matrix product: blocking, the split over the team, and the choice of oneDNN. See gemm.h.
  *
  * C is cut into a grid of rectangles, one per thread; a thread cuts its rectangle into macro blocks of at most
- * BLOCK_SUM x BLOCK_N, sums each over blocks of K, and packs what it needs itself, so that no thread waits for another:
+ * BLOCK_N columns, sums each over blocks of K, and packs what it needs itself, so that no thread waits for another:
  *
- *     for macro block (BLOCK_SUM x BLOCK_N of C, partial sums in scratch where C is BF16)
+ *     for macro block (all rows x BLOCK_N of C; fewer rows where C is BF16 and partial sums are kept in scratch)
  *         for k block (at most BLOCK_K)
  *             pack B (k x BLOCK_N: third cache)
  *             for row block (BLOCK_M)
@@ -19,7 +19,13 @@
 
 #include <assert.h>
 
-enum { BLOCK_K = 512, BLOCK_M = 96, BLOCK_N = 512, BLOCK_SUM = 384 };
+enum {
+    BLOCK_K = 640, /* a panel of B (16 columns) and one of A about fill the first cache */
+    BLOCK_M = 96,
+    BLOCK_N = 1024,
+    PACK_COST = 10,
+    SUM_ELEMENTS = 1 << 19 /* partial sums of a macro block, where there are any */
+};
 
 static const lzt_gemm_code *code_of(lzt_isa_build build)
 {
@@ -36,11 +42,21 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Equal blocks of K, at most BLOCK_K each. */
+/* count cut into equal blocks of at most `most`, multiples of grain */
+static uint64_t equal_block(uint64_t count, uint64_t most, uint64_t grain)
+{
+    uint64_t blocks = (count + most - 1) / most;
+    return blocks ? round_up((count + blocks - 1) / blocks, grain) : grain;
+}
+
 static uint64_t k_block(uint64_t k)
 {
-    uint64_t count = (k + BLOCK_K - 1) / BLOCK_K;
-    return count ? round_up((k + count - 1) / count, 4) : 1;
+    return equal_block(k, BLOCK_K, 8);
+}
+
+static bool has_sums(const lzt_gemm *g)
+{
+    return g->c_dtype == LZT_DTYPE_BF16 && g->k > BLOCK_K;
 }
 
 /* A thread's scratch: packed A, packed B, partial sums. */
@@ -49,15 +65,33 @@ typedef struct layout {
     uint64_t ld_sum;
 } layout;
 
-static layout scratch_layout(const lzt_gemm_code *code, const lzt_gemm *g)
+/* The rows of partial sums only set how often B is packed again: a thread's share of C and a quarter more, within
+ * bounds, so that many threads do not hold much. */
+static layout scratch_layout(const lzt_gemm_code *code, const lzt_gemm *g, uint32_t threads)
 {
     uint64_t k = smaller(g->k, BLOCK_K), n = round_up(smaller(g->n, BLOCK_N), code->nr);
-    uint64_t m = round_up(smaller(g->m, BLOCK_SUM), code->mr);
+    uint64_t m = smaller(round_up(g->m, code->mr), BLOCK_M), share = (g->m * g->n / threads * 5 / 4) / n;
+    uint64_t rows = share < BLOCK_M ? m : smaller(share, SUM_ELEMENTS / n) / BLOCK_M * BLOCK_M;
     layout at = {.ld_sum = n};
-    at.b = lzt__scratch_align(4 * k * smaller(m, BLOCK_M));
+    at.b = lzt__scratch_align(4 * k * m);
     at.sum = at.b + lzt__scratch_align(4 * k * n);
-    at.total = at.sum + (g->c_dtype == LZT_DTYPE_BF16 && g->k > BLOCK_K ? lzt__scratch_align(4 * m * n) : 0);
+    at.total = at.sum + (has_sums(g) ? lzt__scratch_align(4 * rows * n) : 0);
     return at;
+}
+
+/* The least that a thread needs: at least BLOCK_M rows of partial sums. Never more than layout.total of a product with
+ * larger M, N and K. */
+static uint64_t least_bytes(const lzt_gemm_code *code, const lzt_gemm *g, const layout *at)
+{
+    return at->sum + (has_sums(g) ? 4 * smaller(round_up(g->m, code->mr), BLOCK_M) * at->ld_sum : 0);
+}
+
+/* Rows of a macro block: what the scratch that the caller gave holds, which may be that of a larger product. */
+static uint64_t macro_rows(const lzt_gemm *g, const layout *at, uint64_t thread_bytes)
+{
+    if (!has_sums(g)) return round_up(g->m ? g->m : 1, BLOCK_M);
+    uint64_t rows = (thread_bytes - at->sum) / (4 * at->ld_sum);
+    return rows >= BLOCK_M ? rows / BLOCK_M * BLOCK_M : rows;
 }
 
 /* The whole product as the team sees it. */
@@ -66,6 +100,7 @@ typedef struct job {
     const lzt_gemm_code *code;
     char *scratch;
     layout at;
+    uint64_t thread_bytes, macro_rows;
     uint32_t rows; /* of the grid; columns = parts / rows */
 } job;
 
@@ -127,14 +162,15 @@ static void part_rectangle(void *arg, uint32_t part, uint32_t part_count)
     uint64_t i0, i1, j0, j1;
     lzt__team_split(w->g->m, w->code->mr, part / columns, w->rows, &i0, &i1);
     lzt__team_split(w->g->n, w->code->nr, part % columns, columns, &j0, &j1);
-    char *scratch = w->scratch + part * w->at.total;
-    for (uint64_t i = i0; i < i1; i += BLOCK_SUM)
-        for (uint64_t j = j0; j < j1; j += BLOCK_N)
-            macro_block(w, scratch, i, smaller(BLOCK_SUM, i1 - i), j, smaller(BLOCK_N, j1 - j));
+    char *scratch = w->scratch + part * w->thread_bytes;
+    uint64_t rows = equal_block(i1 - i0, w->macro_rows, BLOCK_M), width = equal_block(j1 - j0, BLOCK_N, w->code->nr);
+    for (uint64_t i = i0; i < i1; i += rows)
+        for (uint64_t j = j0; j < j1; j += width)
+            macro_block(w, scratch, i, smaller(rows, i1 - i), j, smaller(width, j1 - j));
 }
 
 /* Rows of the grid of threads with the least work for the busiest: multiplications, plus packing, an element of which
- * costs about as much as four. */
+ * costs about as much as PACK_COST. */
 static uint32_t grid_rows(const lzt_gemm *g, const lzt_gemm_code *code, uint32_t threads)
 {
     uint32_t best = 1;
@@ -144,8 +180,8 @@ static uint32_t grid_rows(const lzt_gemm *g, const lzt_gemm_code *code, uint32_t
         if (rows * columns != threads && rows != threads) continue;
         uint64_t m = smaller(round_up((g->m + rows - 1) / rows, code->mr), g->m);
         uint64_t n = smaller(round_up((g->n + columns - 1) / columns, code->nr), g->n);
-        double cost = (double)m * (double)n + 4.0 * (double)m * (double)((n + BLOCK_N - 1) / BLOCK_N) +
-                      4.0 * (double)n * (double)((m + BLOCK_SUM - 1) / BLOCK_SUM);
+        double packed = (double)m * (double)((n + BLOCK_N - 1) / BLOCK_N) + (double)n;
+        double cost = (double)m * (double)n + PACK_COST * packed;
         if (rows > 1 && cost >= best_cost) continue;
         best = rows;
         best_cost = cost;
@@ -161,7 +197,7 @@ static bool by_onednn(const lzt_kern_cpu *kern, const lzt_gemm *g)
 
 uint64_t lzt__gemm_scratch_bytes(const lzt_kern_cpu *kern, const lzt_gemm *g)
 {
-    uint64_t own = kern->threads * scratch_layout(code_of(kern->build), g).total;
+    uint64_t own = kern->threads * scratch_layout(code_of(kern->build), g, kern->threads).total;
     uint64_t onednn = by_onednn(kern, g) ? lzt__scratch_align(lzt__onednn_scratch_bytes(kern->onednn, g)) : 0;
     return own > onednn ? own : onednn;
 }
@@ -175,14 +211,17 @@ lzt_status lzt__gemm(lzt_kern_cpu *kern, const lzt_gemm *g, void *scratch, uint6
 {
     assert(valid_dtype(g->a_dtype) && valid_dtype(g->b_dtype) && valid_dtype(g->c_dtype));
     assert(!g->accumulate || (g->c_dtype == LZT_DTYPE_F32 && !g->bias && !g->residual));
-    assert(scratch_bytes >= lzt__gemm_scratch_bytes(kern, g));
     if (!g->m || !g->n) return LZT_OK;
     bool done = false;
     lzt_status status = LZT_OK;
     if (by_onednn(kern, g)) status = lzt__onednn_gemm(kern->onednn, g, scratch, scratch_bytes, &done, err);
     if (status || done) return status;
     const lzt_gemm_code *code = code_of(kern->build);
-    job w = {g, code, scratch, scratch_layout(code, g), grid_rows(g, code, kern->threads)};
+    job w = {.g = g, .code = code, .scratch = scratch, .at = scratch_layout(code, g, kern->threads)};
+    w.thread_bytes = scratch_bytes / kern->threads / 64 * 64;
+    assert(w.thread_bytes >= least_bytes(code, g, &w.at));
+    w.macro_rows = macro_rows(g, &w.at, w.thread_bytes);
+    w.rows = grid_rows(g, code, kern->threads);
     lzt__team_run(kern->team, part_rectangle, &w);
     return LZT_OK;
 }

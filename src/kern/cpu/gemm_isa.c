@@ -16,10 +16,13 @@
 #endif
 #define NR (2 * VW)
 
-/* acc[MR][NR] = panel a [k][MR] times panel b [k][NR]. A function of its own, so that nothing else claims registers. */
-static __attribute__((noinline)) void multiply(uint64_t k, const float *a, const float *b, vf acc[MR][2])
+/* acc[MR][NR] = panel a [k][MR] times panel b [k][NR]. A function of its own, so that nothing else claims registers.
+ * out: the tile's place, fetched meanwhile, with its row stride in bytes. */
+static __attribute__((noinline)) void multiply(uint64_t k, const float *a, const float *b, vf acc[MR][2],
+                                               const char *out, uint64_t out_step)
 {
     vf c[MR][2] = {0};
+    for (int i = 0; i < MR; i++) __builtin_prefetch(out + (uint64_t)i * out_step, 1);
     for (uint64_t p = 0; p < k; p++, a += MR, b += NR) {
         vf b0 = vload(b), b1 = vload(b + VW);
 #pragma GCC unroll 16
@@ -56,14 +59,47 @@ VINLINE void store_row(const vf acc[2], uint64_t row, uint64_t column, uint64_t 
     }
 }
 
+/* A whole tile without bias and residual, the common case: straight-line code for each rule. */
+VINLINE void store_tile(const vf acc[MR][2], float *sum, uint64_t ld_sum, uint16_t *c, uint64_t ldc, bool add)
+{
+#pragma GCC unroll 16
+    for (uint64_t r = 0; r < MR; r++) {
+        vf v0 = acc[r][0], v1 = acc[r][1];
+        if (add) v0 += vload(sum + r * ld_sum), v1 += vload(sum + r * ld_sum + VW);
+        if (c) {
+            vstore_bf16(c + r * ldc, v0);
+            vstore_bf16(c + r * ldc + VW, v1);
+        } else {
+            vstore(sum + r * ld_sum, v0);
+            vstore(sum + r * ld_sum + VW, v1);
+        }
+    }
+}
+
+static void store_whole(const vf acc[MR][2], uint64_t row, uint64_t column, const lzt_gemm_store *s)
+{
+    float *sum = s->sum ? s->sum + row * s->ld_sum + column : NULL;
+    uint16_t *c = (uint16_t *)s->c + row * s->ldc + column;
+    if (!s->to_c_bf16)
+        s->add_sum ? store_tile(acc, sum, s->ld_sum, NULL, 0, true) : store_tile(acc, sum, s->ld_sum, NULL, 0, false);
+    else
+        s->add_sum ? store_tile(acc, sum, s->ld_sum, c, s->ldc, true) : store_tile(acc, NULL, 0, c, s->ldc, false);
+}
+
 static void block(uint64_t m, uint64_t n, uint64_t k, const float *a, const float *b, const lzt_gemm_store *store)
 {
+    bool plain = !store->bias && !store->residual, sums = store->sum && (store->add_sum || !store->to_c_bf16);
+    const char *out = sums ? (const char *)store->sum : store->c;
+    uint64_t size = sums ? 4 : 2, step = size * (sums ? store->ld_sum : store->ldc);
     for (uint64_t j = 0; j < n; j += NR) {
         for (uint64_t i = 0; i < m; i += MR) {
             vf acc[MR][2];
             uint64_t rows = m - i < MR ? m - i : MR, columns = n - j < NR ? n - j : NR;
-            multiply(k, a + i * k, b + j * k, acc);
-            for (uint64_t r = 0; r < rows; r++) store_row(acc[r], i + r, j, columns, store);
+            multiply(k, a + i * k, b + j * k, acc, out + i * step + j * size, step);
+            if (plain && rows == MR && columns == NR)
+                store_whole(acc, i, j, store);
+            else
+                for (uint64_t r = 0; r < rows; r++) store_row(acc[r], i + r, j, columns, store);
         }
     }
 }
@@ -75,7 +111,7 @@ static void block_f32(uint64_t m, uint64_t n, uint64_t k, const float *a, const 
         for (uint64_t i = 0; i < m; i += MR) {
             vf acc[MR][2];
             uint64_t rows = m - i < MR ? m - i : MR, columns = n - j < NR ? n - j : NR;
-            multiply(k, a + i * k, b + j * k, acc);
+            multiply(k, a + i * k, b + j * k, acc, (const char *)(c + i * ldc + j), 4 * ldc);
             for (uint64_t r = 0; r < rows; r++)
                 for (uint64_t q = 0; q < columns; q += VW) {
                     uint64_t part = columns - q < VW ? columns - q : VW;
@@ -88,52 +124,72 @@ static void block_f32(uint64_t m, uint64_t n, uint64_t k, const float *a, const 
     }
 }
 
-/* Packing moves four floats at a time whatever the vector width: a 4 x 4 transposition is short and fast everywhere. */
-typedef float quad __attribute__((vector_size(16)));
-typedef uint32_t quad_bits __attribute__((vector_size(16)));
-typedef uint16_t quad_half __attribute__((vector_size(8)));
+/* Packing works on pieces of eight floats whatever the vector width. From [k][lines] it takes STRIP rows of k for all
+ * panels, then the next, which it has prefetched. */
+enum { STRIP = 16 };
+typedef float oct __attribute__((vector_size(32)));
+typedef uint32_t oct_bits __attribute__((vector_size(32)));
+typedef uint16_t oct_half __attribute__((vector_size(16)));
 
 VINLINE float load1(const void *src, uint64_t index, bool bf16)
 {
     return bf16 ? lzt_bf16_to_f32(((const uint16_t *)src)[index]) : ((const float *)src)[index];
 }
 
-VINLINE quad load4(const void *src, uint64_t index, bool bf16)
+/* through a pointer: passing a wide vector by value has no single ABI */
+VINLINE void load8(oct *to, const void *src, uint64_t index, bool bf16)
 {
-    quad q;
+    oct_half h;
     if (bf16) {
-        quad_half h;
         memcpy(&h, (const uint16_t *)src + index, sizeof h);
-        return (quad)(__builtin_convertvector(h, quad_bits) << 16);
+        *to = (oct)(__builtin_convertvector(h, oct_bits) << 16);
+    } else {
+        memcpy(to, (const float *)src + index, sizeof *to);
     }
-    memcpy(&q, (const float *)src + index, sizeof q);
-    return q;
 }
 
-/* dst[(0..3) * width + (0..3)] = transposed rows at src, ld apart; count (2 or 4) rows */
-VINLINE void transpose4(const void *src, uint64_t at, uint64_t ld, bool bf16, int count, uint64_t width, float *dst)
+/* dst[(0..7) * width + (0..7)] = the 8 rows at src, ld apart, transposed. Of count < 8 rows, eight floats are stored
+ * all the same, in the order of dst, so that a later row overwrites what an earlier one left in it; exact stores the
+ * count alone. */
+VINLINE void transpose8(const void *src, uint64_t at, uint64_t ld, bool bf16, uint64_t count, bool exact,
+                        uint64_t width, float *dst)
 {
-    quad r0 = load4(src, at, bf16), r1 = load4(src, at + ld, bf16);
-    quad r2 = count == 4 ? load4(src, at + 2 * ld, bf16) : r0, r3 = count == 4 ? load4(src, at + 3 * ld, bf16) : r1;
-    quad t0 = __builtin_shufflevector(r0, r1, 0, 4, 1, 5), t1 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
-    quad t2 = __builtin_shufflevector(r2, r3, 0, 4, 1, 5), t3 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
-    quad c0 = __builtin_shufflevector(t0, t2, 0, 1, 4, 5), c1 = __builtin_shufflevector(t0, t2, 2, 3, 6, 7);
-    quad c2 = __builtin_shufflevector(t1, t3, 0, 1, 4, 5), c3 = __builtin_shufflevector(t1, t3, 2, 3, 6, 7);
-    uint64_t bytes = 4 * (uint64_t)count;
-    memcpy(dst, &c0, bytes);
-    memcpy(dst + width, &c1, bytes);
-    memcpy(dst + 2 * width, &c2, bytes);
-    memcpy(dst + 3 * width, &c3, bytes);
+    oct r[8], t[8], u[8];
+#pragma GCC unroll 8
+    for (uint64_t i = 0; i < 8; i++) load8(&r[i], src, at + (i < count ? i : 0) * ld, bf16);
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) { /* pairs of rows */
+        t[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        t[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 8; i += 4) { /* fours */
+        u[i] = __builtin_shufflevector(t[i], t[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        u[i + 1] = __builtin_shufflevector(t[i], t[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        u[i + 2] = __builtin_shufflevector(t[i + 1], t[i + 3], 0, 1, 8, 9, 4, 5, 12, 13);
+        u[i + 3] = __builtin_shufflevector(t[i + 1], t[i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+#pragma GCC unroll 4
+    for (uint64_t i = 0; i < 4; i++) {
+        t[i] = __builtin_shufflevector(u[i], u[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        t[i + 4] = __builtin_shufflevector(u[i], u[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+#pragma GCC unroll 8
+    for (uint64_t i = 0; i < 8; i++) memcpy(dst + i * width, &t[i], exact ? 4 * count : sizeof t[i]);
 }
 
 /* One whole panel from [width][k]. */
 VINLINE void panel_rows(const void *src, bool bf16, uint64_t ld, uint64_t k, uint64_t width, float *dst)
 {
     uint64_t p = 0;
-    for (; p + 4 <= k; p += 4) {
+    for (; p + 8 <= k; p += 8) {
         uint64_t r = 0;
-        for (; r + 4 <= width; r += 4) transpose4(src, r * ld + p, ld, bf16, 4, width, dst + p * width + r);
-        if (r < width) transpose4(src, r * ld + p, ld, bf16, 2, width, dst + p * width + r);
+        for (; r + 8 <= width; r += 8) transpose8(src, r * ld + p, ld, bf16, 8, true, width, dst + p * width + r);
+        if (r == width) continue;
+        if (width < 8 && p + 8 < k) /* what runs over lies in this panel and is written later */
+            transpose8(src, r * ld + p, ld, bf16, width % 8, false, width, dst + p * width + r);
+        else
+            transpose8(src, r * ld + p, ld, bf16, width % 8, true, width, dst + p * width + r);
     }
     for (; p < k; p++)
         for (uint64_t r = 0; r < width; r++) dst[p * width + r] = load1(src, r * ld + p, bf16);
@@ -145,12 +201,32 @@ VINLINE void panel_columns(const void *src, bool bf16, uint64_t ld, uint64_t beg
 {
     for (uint64_t p = begin; p < end; p++) {
         uint64_t r = 0;
-        for (; r + 4 <= width; r += 4) {
-            quad q = load4(src, p * ld + r, bf16);
-            memcpy(dst + p * width + r, &q, sizeof q);
+        __builtin_prefetch((const char *)src + (p + STRIP) * ld * (bf16 ? 2 : 4));
+        for (; r + 8 <= width; r += 8) {
+            oct piece;
+            load8(&piece, src, p * ld + r, bf16);
+            memcpy(dst + p * width + r, &piece, sizeof piece);
         }
         for (; r < width; r++) dst[p * width + r] = load1(src, p * ld + r, bf16);
     }
+}
+
+/* The same for a width that is not a multiple of 8, by whole pieces: each row's piece runs past the row, over the place
+ * of the next row. The last row of K, whose piece would run into the next panel, and a panel without 8 readable columns
+ * from its last piece on, go the exact way. */
+VINLINE void panel_columns_over(const void *src, bool bf16, uint64_t ld, uint64_t begin, uint64_t end, uint64_t k,
+                                uint64_t width, float *dst)
+{
+    uint64_t stop = end < k ? end : k - 1;
+    for (uint64_t p = begin; p < stop; p++) {
+        __builtin_prefetch((const char *)src + (p + STRIP) * ld * (bf16 ? 2 : 4));
+        for (uint64_t r = 0; r < width; r += 8) {
+            oct piece;
+            load8(&piece, src, p * ld + r, bf16);
+            memcpy(dst + p * width + r, &piece, sizeof piece);
+        }
+    }
+    panel_columns(src, bf16, ld, stop, end, width, dst);
 }
 
 static void panel_edge(const void *src, bool bf16, uint64_t line_step, uint64_t k_step, uint64_t lines, uint64_t k,
@@ -166,15 +242,19 @@ VINLINE void pack_as(const void *src, bool bf16, uint64_t ld, bool k_contiguous,
                      uint64_t width, float *dst)
 {
     uint64_t whole = lines / width * width, size = bf16 ? 2 : 4, line_step = k_contiguous ? ld : 1;
-    enum { STRIP = 16 }; /* rows of k that stay in the first cache while all panels take their part of them */
     if (k_contiguous)
         for (uint64_t i = 0; i < whole; i += width)
             panel_rows((const char *)src + i * ld * size, bf16, ld, k, width, dst + i * k);
     else
         for (uint64_t p = 0; p < k; p += STRIP)
-            for (uint64_t i = 0; i < whole; i += width)
-                panel_columns((const char *)src + i * size, bf16, ld, p, p + STRIP < k ? p + STRIP : k, width,
-                              dst + i * k);
+            for (uint64_t i = 0; i < whole; i += width) {
+                const char *from = (const char *)src + i * size;
+                uint64_t end = p + STRIP < k ? p + STRIP : k;
+                if (width % 8 && i + width + 8 <= lines)
+                    panel_columns_over(from, bf16, ld, p, end, k, width, dst + i * k);
+                else
+                    panel_columns(from, bf16, ld, p, end, width, dst + i * k);
+            }
     if (whole < lines)
         panel_edge((const char *)src + whole * line_step * size, bf16, line_step, k_contiguous ? 1 : ld, lines - whole,
                    k, width, dst + whole * k);

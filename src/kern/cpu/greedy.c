@@ -65,7 +65,7 @@ static lzt_status run_group(lzt_kern_cpu *kern, const lzt_kern_call *call, uint6
         memcpy(h + d * row_bytes, (const char *)call->ptr[1] + (uint64_t)last * row_bytes, row_bytes);
     }
     lzt_gemm g = product(call, count, h, logits);
-    lzt_status status = lzt__gemm(kern, &g, gemm, lzt__gemm_scratch_bytes(kern, &g), err);
+    lzt_status status = lzt__gemm(kern, &g, gemm, call->scratch_bytes - (uint64_t)(gemm - (char *)call->scratch), err);
     if (status) return status;
     const lzt_loss_code *code = LZT_ISA_PICK(kern->build, lzt__loss_code);
     for (uint64_t d = 0; d < count; d++)
