@@ -4,7 +4,7 @@
 
 #include "lazytrain/auto_plan.h"
 #include "lazytrain/run.h"
-#include "model/safetensors.h"
+#include "base/safetensors.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -69,7 +69,7 @@ static inline void golden_open(golden *g, const char *directory)
     g->json = json_load_file(path, 0, &json_error);
     if (!g->json) fail_msg("%s: %s", path, json_error.text);
     snprintf(path, sizeof path, "%s/golden.safetensors", directory);
-    if (lzt__st_open(path, &g->tensors, &err)) fail_msg("%s: %s", err.where, err.message);
+    if (lzt__st_open(lzt__os_posix(), path, &g->tensors, &err)) fail_msg("%s: %s", err.where, err.message);
     if (lzt_model_open(directory, LZT_MODEL_WANT_WEIGHTS, &g->model, &err)) fail_msg("%s: %s", err.where, err.message);
     g->info = lzt_model_get_info(g->model);
     batch_from_rows(json_object_get(g->json, "input_ids"), json_object_get(g->json, "labels"), &g->batch);

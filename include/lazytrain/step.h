@@ -85,7 +85,7 @@ typedef struct lzt_state_layout {
     uint64_t inv_freq_offset;   /* float[rotary_dim / 2] */
     uint64_t current_offset;    /* lzt_step_scalars of this step: CLIP writes it */
     uint64_t pending_offset;    /* lzt_step_scalars of the step that ADAMW applies */
-    uint64_t partials_offset;   /* double[2 * unit_count] */
+    uint64_t partials_offset;   /* double[unit_count] */
     uint64_t result_offset;     /* what comes back: f64 loss sum, at 64 int32 ids[T] */
     uint64_t logits_offset;     /* GENERATE with logits: float[V] of document 0 */
     uint64_t state_bytes;       /* weights, gradients and moments alone */

@@ -1,10 +1,20 @@
-/* Evaluation and generation over an engine.
+/* Training, evaluation and generation over an engine.
+ *
+ *     lzt_train_options options = LZT_TRAIN_OPTIONS_INIT;
+ *     options.engine = engine; options.config = &config; options.train = batcher; ...
+ *     lzt_train_run(&options, &outcome, &err);
+ *
+ * The loop runs steps from where the newest complete checkpoint stands, writes metrics, evaluates and saves when the
+ * config says so, and stops cleanly when *stop becomes non-zero: the last whole step is saved and LZT_ERR_INTERRUPTED
+ * comes back. A step whose gradient norm is not finite changes nothing but the counters.
  *
  * Threads: one. Ownership: everything in the options is borrowed.
  */
 #ifndef LAZYTRAIN_TRAIN_H
 #define LAZYTRAIN_TRAIN_H
 
+#include "lazytrain/config.h"
+#include "lazytrain/report.h"
 #include "lazytrain/run.h"
 
 #include <signal.h>
@@ -34,6 +44,40 @@ LZT_EXPORT lzt_status lzt_evaluate(lzt_engine *engine, lzt_dataset *dataset, uin
  * logits): those after the prompt, [vocabulary]. */
 LZT_EXPORT lzt_status lzt_generate(lzt_engine *engine, const int32_t *prompt, uint64_t count, uint64_t max_new,
                                    int32_t *out, uint64_t *made, float *logits, lzt_error *err);
+
+/* ---- training ---- */
+
+typedef struct lzt_train_options {
+    uint64_t struct_bytes;
+    lzt_engine *engine;
+    const lzt_config *config;
+    lzt_batcher *train;
+    lzt_dataset *eval; /* NULL: none */
+    lzt_metrics *metrics;
+    lzt_progress *progress;
+    const volatile sig_atomic_t *stop;
+    const char *dump_gradients; /* NULL, or a file for step 1's gradients */
+    const char *checkpoints;    /* the directory of checkpoints, or NULL: none are written */
+    uint64_t start_step;        /* where to go on, and what had happened by then */
+    uint64_t applied_steps, nonfinite_steps;
+    uint64_t cap_bytes[LZT_MEMORY_COUNT];
+    void (*note)(void *arg, const char *line);
+    void *note_arg;
+} lzt_train_options;
+
+typedef struct lzt_train_outcome {
+    uint64_t steps, applied_steps, nonfinite_steps;
+    double last_loss, last_eval_loss; /* NaN: none */
+    bool saved;                       /* interrupted: a checkpoint holds the last whole step */
+} lzt_train_outcome;
+
+/* Finds where the run is to go on (config.resume_from_checkpoint; checkpoints names the directory), loads that state into
+ * the engine and fills start_step, applied_steps and nonfinite_steps; without a complete checkpoint they are 0. Errors:
+ * LZT_ERR_MODEL (a checkpoint asked for by name is not whole, or belongs to another run), LZT_ERR_STORAGE. */
+LZT_EXPORT lzt_status lzt_train_resume(lzt_train_options *options, lzt_error *err);
+
+/* Errors: LZT_ERR_INTERRUPTED, LZT_ERR_NUMERICS (max_nonfinite_steps in a row), and those of data, device and disk. */
+LZT_EXPORT lzt_status lzt_train_run(const lzt_train_options *options, lzt_train_outcome *outcome, lzt_error *err);
 
 #ifdef __cplusplus
 }

@@ -7,13 +7,16 @@
 #include <stdio.h>
 #include <string.h>
 
+/* clang-format off: one a line */
 static const lzt_command *const commands[] = {
+    &lzt_command_train,
     &lzt_command_plan,
     &lzt_command_explain,
     &lzt_command_check,
     &lzt_command_config_show,
     &lzt_command_version,
 };
+/* clang-format on */
 
 int lzt_command_count(void)
 {

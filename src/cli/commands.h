@@ -9,6 +9,7 @@ extern const lzt_command lzt_command_check;
 extern const lzt_command lzt_command_config_show;
 extern const lzt_command lzt_command_explain;
 extern const lzt_command lzt_command_plan;
+extern const lzt_command lzt_command_train;
 extern const lzt_command lzt_command_version;
 
 /* Command index in 0..lzt_command_count()-1. */

@@ -113,8 +113,9 @@ lzt_status lzt_engine_create(const lzt_engine_options *options, lzt_engine **out
     engine->training = options->training;
     lzt_status status = lzt_plan_copy(&engine->plan, options->plan, err);
     const lzt_numerics *numerics = &engine->plan.numerics;
-    uint32_t threads = options->host_threads ? options->host_threads : (uint32_t)numerics->threads;
-    if (!status) status = lzt__team_create(threads ? threads : 1, &engine->team, err);
+    lzt_optim_options optim = LZT_OPTIM_OPTIONS_INIT;
+    optim.threads = options->host_threads ? options->host_threads : (uint32_t)numerics->threads;
+    if (!status) status = lzt_optim_create(&optim, &engine->optim, err);
     if (!status) status = lzt_state_layout_create(engine->info, numerics, options->training, &engine->layout, err);
     if (!status) engine->planned_bytes[LZT_SPACE_HOST] = engine->layout->bytes;
     if (!status) status = compile_all(engine, options, programs, err);
@@ -140,7 +141,7 @@ void lzt_engine_destroy(lzt_engine *engine)
     for (int v = 0; v < LZT_VARIANT_COUNT; v++)
         for (int update = 0; update < 2; update++) lzt__bound_destroy(engine->bound[v][update]);
     lzt_kern_destroy(engine->kern);
-    lzt__team_destroy(engine->team);
+    lzt_optim_destroy(engine->optim);
     lzt_state_layout_destroy(engine->layout);
     lzt_plan_fini(&engine->plan);
     free(engine);

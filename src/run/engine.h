@@ -2,7 +2,7 @@
 #ifndef LZT_RUN_ENGINE_H
 #define LZT_RUN_ENGINE_H
 
-#include "base/team.h"
+#include "lazytrain/optim.h"
 #include "lazytrain/run.h"
 
 #define LZT_HOST_PTRS 6
@@ -40,7 +40,7 @@ struct lzt_engine {
     lzt_state_layout *layout;
     lzt_dev *dev;
     lzt_kern *kern;
-    lzt_team *team; /* of the optimizer lane */
+    lzt_optim *optim; /* of the optimizer lane */
     uint32_t stream[LZT_LANE_COUNT];
     uint64_t submitted[LZT_LANE_COUNT];
     lzt_bound *bound[LZT_VARIANT_COUNT][2]; /* [variant][with update] */

@@ -1,14 +1,11 @@
 /* The bodies of host tasks: what the data and optimizer lanes run, on the host arena.
  *
- * Work is split over the engine's team by fixed rules, so that results do not depend on timing or on the thread count.
+ * Results do not depend on timing or on the thread count: sums have a fixed order, here and in the optimizer.
  */
 #include "run/engine.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
-
-enum { NORM_BLOCK = 4096 };
 
 /* ---- embedding rows ---- */
 
@@ -82,26 +79,10 @@ static void scatter(const lzt_host_call *c)
 
 /* ---- gradients ---- */
 
-static float gradient_at(const void *gradient, uint64_t i, lzt_dtype dtype)
+static void add(const lzt_host_call *c)
 {
-    return dtype == LZT_DTYPE_F32 ? ((const float *)gradient)[i] : lzt_bf16_to_f32(((const uint16_t *)gradient)[i]);
-}
-
-static void add_part(void *arg, uint32_t part, uint32_t part_count)
-{
-    const lzt_host_call *c = arg;
-    uint64_t begin, end;
-    lzt__team_split(c->dim[0], 64, part, part_count, &begin, &end);
-    if (c->engine->plan.numerics.grad_dtype == LZT_DTYPE_F32) {
-        const float *slab = c->ptr[0];
-        float *gradient = c->ptr[1];
-        for (uint64_t i = begin; i < end; i++) gradient[i] += slab[i];
-    } else {
-        const uint16_t *slab = c->ptr[0];
-        uint16_t *gradient = c->ptr[1];
-        for (uint64_t i = begin; i < end; i++)
-            gradient[i] = lzt_bf16_from_f32(lzt_bf16_to_f32(gradient[i]) + lzt_bf16_to_f32(slab[i]));
-    }
+    lzt_dtype dtype = c->engine->plan.numerics.grad_dtype;
+    lzt_optim_add(c->engine->optim, dtype, c->ptr[1], dtype, c->ptr[0], c->dim[0]);
 }
 
 /* Sum of squares over the unit's tensors (not the gaps between them). */
@@ -109,16 +90,14 @@ static void norm(const lzt_host_call *c)
 {
     const lzt_model_info *m = c->engine->info;
     const lzt_unit *unit = &m->unit[c->dim[0]];
-    double *partial = c->ptr[1], sum = 0;
-    for (uint32_t t = 0; t < unit->tensor_count; t++) {
-        const lzt_tensor *tensor = &m->tensor[unit->first_tensor + t];
-        for (uint64_t i = 0; i < tensor->element_count; i++) {
-            double g = gradient_at(c->ptr[0], tensor->unit_offset + i, c->engine->plan.numerics.grad_dtype);
-            sum += g * g;
-        }
+    lzt_dtype dtype = c->engine->plan.numerics.grad_dtype;
+    double *partial = c->ptr[1];
+    *partial = 0;
+    for (uint32_t i = 0; i < unit->tensor_count; i++) {
+        const lzt_tensor *t = &m->tensor[unit->first_tensor + i];
+        const char *at = (const char *)c->ptr[0] + t->unit_offset * lzt_dtype_bytes(dtype);
+        *partial += lzt_optim_sqnorm(c->engine->optim, dtype, at, t->element_count);
     }
-    partial[0] = sum;
-    partial[1] = !isfinite(sum);
 }
 
 static void clip(const lzt_host_call *c)
@@ -126,52 +105,42 @@ static void clip(const lzt_host_call *c)
     const double *partial = c->ptr[0];
     lzt_step_scalars *s = c->ptr[1];
     double sum = 0;
-    for (uint64_t unit = 0; unit < c->dim[0]; unit++) sum += partial[2 * unit];
+    for (uint64_t unit = 0; unit < c->dim[0]; unit++) sum += partial[unit];
     s->grad_norm = sqrt(sum);
     s->skip = !isfinite(s->grad_norm);
-    s->clip_factor = 1.0;
-    if (s->max_grad_norm > 0 && !s->skip) {
-        double factor = s->max_grad_norm / (s->grad_norm + 1e-6);
-        if (factor < 1.0) s->clip_factor = factor;
-    }
+    s->clip_factor = s->skip ? 1.0 : lzt_optim_clip_factor(s->grad_norm, s->max_grad_norm);
 }
 
 /* ---- the update ---- */
 
-static void adamw_part(void *arg, uint32_t part, uint32_t part_count)
+static void adamw(const lzt_host_call *c)
 {
-    const lzt_host_call *c = arg;
-    const lzt_model_info *model = c->engine->info;
+    const lzt_model_info *m = c->engine->info;
+    const lzt_numerics *numerics = &c->engine->plan.numerics;
     const lzt_step_scalars *s = c->ptr[5];
-    const lzt_unit *unit = &model->unit[c->dim[0]];
-    bool split = c->engine->plan.numerics.dtype == LZT_DTYPE_BF16;
-    float *exp_avg = c->ptr[3], *exp_avg_sq = c->ptr[4];
-    for (uint32_t t = 0; t < unit->tensor_count; t++) {
-        const lzt_tensor *tensor = &model->tensor[unit->first_tensor + t];
-        float decay = tensor->rank >= 2 ? (float)(1.0 - s->lr * s->weight_decay) : 1.0f;
-        float beta1 = (float)s->beta1, beta2 = (float)s->beta2, scale = (float)s->clip_factor;
-        float step = (float)(s->lr / s->bias_correction1), root = (float)sqrt(s->bias_correction2);
-        uint64_t begin, end;
-        lzt__team_split(tensor->element_count, 64, part, part_count, &begin, &end);
-        for (uint64_t i = tensor->unit_offset + begin; i < tensor->unit_offset + end; i++) {
-            union {
-                uint32_t u;
-                float f;
-            } w;
-            w.u = split ? ((uint32_t)((uint16_t *)c->ptr[1])[i] << 16) + (uint32_t)(int32_t)((int16_t *)c->ptr[2])[i]
-                        : ((uint32_t *)c->ptr[1])[i];
-            float g = gradient_at(c->ptr[0], i, c->engine->plan.numerics.grad_dtype) * scale;
-            exp_avg[i] = beta1 * exp_avg[i] + (1.0f - beta1) * g;
-            exp_avg_sq[i] = beta2 * exp_avg_sq[i] + (1.0f - beta2) * g * g;
-            w.f = w.f * decay - step * exp_avg[i] / (sqrtf(exp_avg_sq[i]) / root + (float)s->epsilon);
-            if (split) {
-                uint16_t hi = lzt_bf16_hi(w.u);
-                ((uint16_t *)c->ptr[1])[i] = hi;
-                ((int16_t *)c->ptr[2])[i] = (int16_t)(w.u - ((uint32_t)hi << 16));
-            } else {
-                ((float *)c->ptr[1])[i] = w.f;
-            }
-        }
+    const lzt_unit *unit = &m->unit[c->dim[0]];
+    bool split = numerics->dtype == LZT_DTYPE_BF16;
+    lzt_optim_step step = {.lr = s->lr,
+                           .clip_factor = s->clip_factor,
+                           .beta1 = s->beta1,
+                           .beta2 = s->beta2,
+                           .eps = s->epsilon,
+                           .bias_correction1 = s->bias_correction1,
+                           .bias_correction2 = s->bias_correction2,
+                           .skip = (uint32_t)s->skip};
+    for (uint32_t i = 0; i < unit->tensor_count; i++) {
+        const lzt_tensor *t = &m->tensor[unit->first_tensor + i];
+        uint64_t at = t->unit_offset;
+        lzt_optim_run run = {.master = split ? LZT_MASTER_SPLIT : LZT_MASTER_F32,
+                             .grad_dtype = numerics->grad_dtype,
+                             .count = t->element_count,
+                             .weight = (char *)c->ptr[1] + at * (split ? 2 : 4),
+                             .low = split ? (int16_t *)c->ptr[2] + at : NULL,
+                             .grad = (const char *)c->ptr[0] + at * lzt_dtype_bytes(numerics->grad_dtype),
+                             .m = (float *)c->ptr[3] + at,
+                             .v = (float *)c->ptr[4] + at,
+                             .weight_decay = t->rank >= 2 ? s->weight_decay : 0.0};
+        lzt_optim_adamw(c->engine->optim, &run, &step);
     }
 }
 
@@ -183,12 +152,10 @@ lzt_status lzt__host_call(void *arg, void *native_stream, lzt_error *err)
     case LZT_HOST_GATHER: gather(c); return LZT_OK;
     case LZT_HOST_SCATTER: scatter(c); return LZT_OK;
     case LZT_HOST_ZERO: memset(c->ptr[0], 0, c->dim[0]); return LZT_OK;
-    case LZT_HOST_ADD: lzt__team_run(c->engine->team, add_part, c); return LZT_OK;
+    case LZT_HOST_ADD: add(c); return LZT_OK;
     case LZT_HOST_NORM: norm(c); return LZT_OK;
     case LZT_HOST_CLIP: clip(c); return LZT_OK;
-    case LZT_HOST_ADAMW:
-        if (!((const lzt_step_scalars *)c->ptr[5])->skip) lzt__team_run(c->engine->team, adamw_part, c);
-        return LZT_OK;
+    case LZT_HOST_ADAMW: adamw(c); return LZT_OK;
     case LZT_HOST_NONE:
     case LZT_HOST_COUNT: break;
     }

@@ -68,7 +68,7 @@ static void add_state(compiler *c)
     c->inv_freq = host(c, layout->inv_freq_offset, c->b.model->rotary_dim / 2 * 4, "inv_freq", -1);
     c->current = host(c, layout->current_offset, sizeof(lzt_step_scalars), "scalars.current", -1);
     c->pending = host(c, layout->pending_offset, sizeof(lzt_step_scalars), "scalars.pending", -1);
-    c->partials = host(c, layout->partials_offset, 2 * sizeof(double) * layout->unit_count, "partials", -1);
+    c->partials = host(c, layout->partials_offset, sizeof(double) * layout->unit_count, "partials", -1);
     c->result = host(c, layout->result_offset, 64 + 4 * T, "result", -1);
     c->logits = host(c, layout->logits_offset, 4 * c->b.model->vocabulary, "logits", -1);
 }
@@ -128,7 +128,7 @@ static void emit_norm(compiler *c, uint32_t unit)
     task->dim[0] = unit;
     task->dim[1] = b->model->unit[unit].element_count;
     lzt__use_all(b, 0, LZT_ACCESS_READ, c->gradient[unit]);
-    lzt__use(b, 1, LZT_ACCESS_WRITE, c->partials, 16 * (uint64_t)unit, 16);
+    lzt__use(b, 1, LZT_ACCESS_WRITE, c->partials, 8 * (uint64_t)unit, 8);
 }
 
 static void emit_clip(compiler *c)

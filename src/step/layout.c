@@ -49,7 +49,7 @@ lzt_status lzt_state_layout_create(const lzt_model_info *model, const lzt_numeri
     layout->inv_freq_offset = take(&cursor, model->rotary_dim / 2 * 4);
     layout->current_offset = take(&cursor, sizeof(lzt_step_scalars));
     layout->pending_offset = take(&cursor, sizeof(lzt_step_scalars));
-    layout->partials_offset = take(&cursor, 2 * sizeof(double) * model->unit_count);
+    layout->partials_offset = take(&cursor, sizeof(double) * model->unit_count);
     layout->result_offset = take(&cursor, 64 + 4 * tokens);
     layout->logits_offset = take(&cursor, 4 * model->vocabulary);
     layout->bytes = cursor;

@@ -1,0 +1,269 @@
+/* lazytrain train: a config becomes a plan, a run, and a model directory. */
+#include "base/os.h"
+#include "cli/commands.h"
+#include "cli/predict.h"
+#include "cli/session.h"
+#include "cli/talk.h"
+#include "lazytrain/train.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const lzt_option options[] = {
+    {.name = "CONFIG", .type = LZT_OPTION_PATH, .required = true, .help = "the YAML file"},
+    {.name = "dry-run", .help = "resolve, plan, say whether it fits and how long a step takes, and stop"},
+    {.name = "device-cap",
+     .argument = "SIZE",
+     .type = LZT_OPTION_SIZE,
+     .unit = "bytes",
+     .help = "the same as --memory.device_cap"},
+    {.name = "dump-gradients",
+     .argument = "FILE",
+     .type = LZT_OPTION_PATH,
+     .help = "write step 1's gradients, before clipping, as safetensors (F32, Hugging Face's names)"},
+    {.name = "trace", .help = "write the last step's tasks as trace-*.json for ui.perfetto.dev"},
+    {.name = "quiet", .help = "no progress"},
+    LZT_OPTION_JSON,
+};
+
+/* A signal asks the loop to stop; the second one ends the process at once. */
+static volatile sig_atomic_t stop_requested;
+
+static void on_signal(int number)
+{
+    if (stop_requested) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    stop_requested = 1;
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* ---- the config and its device cap ---- */
+
+static lzt_status load_config(const lzt_args *args, lzt_config *config, lzt_error *err)
+{
+    int count;
+    char cap[32];
+    const lzt_config_override *given = lzt_args_overrides(args, &count);
+    lzt_config_override *all = calloc((size_t)count + 1, sizeof *all);
+    if (!all) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for the overrides");
+    if (count) memcpy(all, given, (size_t)count * sizeof *all);
+    if (lzt_args_given(args, "device-cap")) {
+        snprintf(cap, sizeof cap, "%llu", (unsigned long long)lzt_args_size(args, "device-cap"));
+        all[count++] = (lzt_config_override){"memory.device_cap", cap};
+    }
+    lzt_status status = lzt_config_load(lzt_args_text(args, "CONFIG"), all, count, config, err);
+    free(all);
+    if (!status) status = lzt_config_require(config, "model_name_or_path", err);
+    if (!status) status = lzt_config_require(config, "dataset", err);
+    if (!status) status = lzt_config_require(config, "output_dir", err);
+    return status;
+}
+
+/* ---- dry run ---- */
+
+static lzt_status print_dry_run(const lzt_session *s, bool json, lzt_error *err)
+{
+    double seconds = 0;
+    lzt_status status = lzt_predict_step_seconds(s, &seconds, err);
+    if (status) return status;
+    if (json) {
+        json_t *out = json_pack("{s:b,s:o,s:I,s:I,s:I,s:I,s:I}", "fits", 1, "predicted_step_seconds",
+                                lzt_talk_json_real(seconds), "planned_device_bytes", (json_int_t)s->plan.device_bytes,
+                                "planned_host_bytes", (json_int_t)s->plan.host_bytes, "planned_nvme_bytes",
+                                (json_int_t)s->plan.nvme_bytes, "steps", (json_int_t)lzt_batcher_steps(s->batcher),
+                                "micro_batch_tokens", (json_int_t)s->numerics.micro_batch_tokens);
+        return lzt_talk_json(out, err);
+    }
+    printf("fits: yes\nplanned device bytes: %llu\nplanned host bytes: %llu\nplanned nvme bytes: %llu\n",
+           (unsigned long long)s->plan.device_bytes, (unsigned long long)s->plan.host_bytes,
+           (unsigned long long)s->plan.nvme_bytes);
+    printf("steps: %llu of about %.3g seconds\n", (unsigned long long)lzt_batcher_steps(s->batcher), seconds);
+    return LZT_OK;
+}
+
+static lzt_status say_no_fit(bool json, const lzt_error *why, lzt_error *err)
+{
+    if (json) {
+        lzt_error ignored;
+        lzt_talk_json(json_pack("{s:b,s:n,s:n,s:n,s:n,s:s}", "fits", 0, "predicted_step_seconds",
+                                "planned_device_bytes", "planned_host_bytes", "planned_nvme_bytes", "reason",
+                                why->message),
+                      &ignored);
+    } else {
+        printf("fits: no\n");
+    }
+    *err = *why;
+    return why->status;
+}
+
+/* ---- the run directory ---- */
+
+static lzt_status make_output(const lzt_session *s, char *checkpoints, size_t size, lzt_error *err)
+{
+    char path[4096];
+    const char *out = s->config->output_dir;
+    lzt_status status = lzt__os_make_dirs(lzt__os_posix(), out, err);
+    snprintf(path, sizeof path, "%s/config.resolved.yaml", out);
+    if (!status) status = lzt_config_write_resolved(s->config, path, err);
+    snprintf(path, sizeof path, "%s/plan.json", out);
+    if (!status) status = lzt_plan_write(path, &s->plan, err);
+    snprintf(checkpoints, size, "%s/checkpoints", out);
+    return status;
+}
+
+static lzt_status final_source(void *arg, uint32_t tensor, float *out, lzt_error *err)
+{
+    return lzt_engine_read_weight(arg, tensor, out, err);
+}
+
+static lzt_status save_final(const lzt_session *s, lzt_error *err)
+{
+    char path[4096];
+    if (!s->config->save_final) return LZT_OK;
+    snprintf(path, sizeof path, "%s/final", s->config->output_dir);
+    return lzt_model_export(s->model, path, s->numerics.dtype, final_source, s->engine, err);
+}
+
+static void say_plan(const lzt_session *s)
+{
+    uint64_t n = s->plan.layer_count, internals = 0, weights = 0, tier[LZT_TIER_COUNT] = {0};
+    for (uint64_t i = 0; i < n; i++) {
+        internals += s->plan.internals[i];
+        weights += s->plan.weights[i];
+    }
+    for (uint64_t i = 0; i <= n; i++) tier[s->plan.boundary[i]]++;
+    lzt_talk("plan: %llu boundaries on the device, %llu on the host, %llu recomputed; internals of %llu and weights of "
+             "%llu of %llu layers stay",
+             (unsigned long long)tier[LZT_TIER_GPU], (unsigned long long)tier[LZT_TIER_CPU],
+             (unsigned long long)tier[LZT_TIER_RECOMPUTE], (unsigned long long)internals, (unsigned long long)weights,
+             (unsigned long long)n);
+    lzt_talk(
+        "memory: %.1f MiB on the device, %.1f MiB on the host; %llu layer forwards and %llu uploads a micro-batch of "
+        "%llu tokens",
+        (double)s->plan.device_bytes / 1048576.0, (double)s->plan.host_bytes / 1048576.0,
+        (unsigned long long)s->plan.layer_forwards, (unsigned long long)s->plan.weight_uploads,
+        (unsigned long long)s->numerics.micro_batch_tokens);
+}
+
+/* ---- all of it ---- */
+
+static void talk_line(void *arg, const char *line)
+{
+    (void)arg;
+    lzt_talk("%s", line);
+}
+
+static lzt_status open_all(lzt_session *s, lzt_error *err)
+{
+    const lzt_config *c = s->config;
+    uint64_t capacity, eval_capacity = 0;
+    lzt_status status = lzt_session_open_model(s, c->model_name_or_path, err);
+    if (!status) status = lzt_session_open_data(s, err);
+    if (status) return status;
+    capacity = lzt_batcher_capacity(s->batcher);
+    if (s->eval) status = lzt_session_eval_capacity(s->eval, c->per_device_eval_batch_size, &eval_capacity, err);
+    if (status) return status;
+    if (eval_capacity > capacity) capacity = eval_capacity;
+    return lzt_session_open_kernels(s, c->bf16 ? LZT_DTYPE_BF16 : LZT_DTYPE_F32, capacity,
+                                    c->gradient_accumulation_steps, true, err);
+}
+
+static lzt_status train(const lzt_args *args, lzt_session *s, lzt_error *err)
+{
+    const lzt_config *c = s->config;
+    char checkpoints[4096];
+    lzt_train_outcome outcome;
+    lzt_metrics *metrics = NULL;
+    lzt_progress progress = {.stream = lzt_args_flag(args, "quiet") ? NULL : stderr,
+                             .is_terminal = lzt_talk_is_terminal(stderr),
+                             .use_color = lzt_talk_use_color(stderr)};
+    lzt_train_options train_options = {.struct_bytes = sizeof train_options,
+                                       .engine = s->engine,
+                                       .config = c,
+                                       .train = s->batcher,
+                                       .eval = s->eval,
+                                       .progress = &progress,
+                                       .stop = &stop_requested,
+                                       .dump_gradients = lzt_args_text(args, "dump-gradients"),
+                                       .checkpoints = checkpoints,
+                                       .cap_bytes = {c->memory.device_cap, c->memory.host_cap, c->memory.nvme_cap},
+                                       .note = talk_line};
+    uint64_t total = lzt_batcher_steps(s->batcher);
+    lzt_status status = make_output(s, checkpoints, sizeof checkpoints, err);
+    if (!status) status = lzt_train_resume(&train_options, err);
+    if (status) return status;
+    lzt_metrics_options metric_options = LZT_METRICS_OPTIONS_INIT;
+    metric_options.output_dir = c->output_dir;
+    metric_options.resume = train_options.start_step > 0;
+    metric_options.start_step = train_options.start_step;
+    metric_options.total_steps = progress.total_steps = total;
+    metric_options.logging_steps = progress.logging_steps = lzt_steps_of(c->logging_steps, total);
+    status = lzt_metrics_open(&metric_options, &metrics, err);
+    train_options.metrics = metrics;
+    if (!status) status = lzt_train_run(&train_options, &outcome, err);
+    lzt_progress_clear(&progress);
+    lzt_metrics_close(metrics);
+    if (!status) status = save_final(s, err);
+    if (!status && !lzt_args_flag(args, "quiet"))
+        lzt_talk("done: %llu steps, %llu skipped; loss %.6f%s%s", (unsigned long long)outcome.steps,
+                 (unsigned long long)outcome.nonfinite_steps, outcome.last_loss, c->save_final ? "; model in " : "",
+                 c->save_final ? c->output_dir : "");
+    return status;
+}
+
+static lzt_status run_session(const lzt_args *args, lzt_session *s, lzt_error *err)
+{
+    bool json = lzt_args_flag(args, "json"), dry = lzt_args_flag(args, "dry-run");
+    lzt_error why = {0};
+    for (uint64_t i = 0; i < s->config->note.count; i++) lzt_talk("note: %s", s->config->note.item[i]);
+    lzt_status status = open_all(s, err);
+    if (status) return status;
+    status = lzt_session_choose_plan(s, &why);
+    if (status == LZT_ERR_NO_PLAN && dry) return say_no_fit(json, &why, err);
+    if (status) {
+        *err = why;
+        return status;
+    }
+    if (dry) return print_dry_run(s, json, err);
+    if (!lzt_args_flag(args, "quiet")) say_plan(s);
+    status = lzt_session_open_engine(s, false, err);
+    if (!status) status = train(args, s, err);
+    return status;
+}
+
+static lzt_status run(const lzt_args *args, lzt_error *err)
+{
+    lzt_config config;
+    lzt_status status = load_config(args, &config, err);
+    if (status) return status;
+    catch_signals();
+    lzt_session session = {.config = &config};
+    status = run_session(args, &session, err);
+    lzt_session_close(&session);
+    lzt_config_fini(&config);
+    return status;
+}
+
+const lzt_command lzt_command_train = {
+    .name = "train",
+    .summary = "fine-tune a model as a config says",
+    .example = "lazytrain train config.yaml --max_steps 40 --memory.device_cap 200MiB",
+    .details = "Any key of the config can be overridden as --KEY VALUE. The same command on an output_dir that holds a "
+               "complete checkpoint goes on from it. SIGINT and SIGTERM save the last whole step and exit with 75.",
+    .option = options,
+    .option_count = LZT_COUNT(options),
+    .overrides = true,
+    .run = run};

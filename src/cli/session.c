@@ -1,0 +1,232 @@
+/* From a config to something that runs: see session.h. */
+#include "cli/session.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+lzt_status lzt_session_open_model(lzt_session *s, const char *path, lzt_error *err)
+{
+    lzt_status status = lzt_model_open(path, LZT_MODEL_WANT_WEIGHTS, &s->model, err);
+    if (status) return status;
+    s->info = lzt_model_get_info(s->model);
+    if (s->info->quantized) {
+        lzt_fail(err, LZT_ERR_MODEL, path,
+                 "config.json has a quantization_config: quantised weights cannot be trained");
+        return lzt_hint(err, "use the model's unquantised directory");
+    }
+    if (!s->info->trainable_arch)
+        return lzt_fail(err, LZT_ERR_MODEL, path, "%s cannot be trained by this version%s%s", s->info->architecture,
+                        s->info->not_trainable ? ": " : "", s->info->not_trainable ? s->info->not_trainable : "");
+    return LZT_OK;
+}
+
+lzt_status lzt_session_open_tokenizer(lzt_session *s, const char *path, lzt_error *err)
+{
+    static const char *const files[] = {"tokenizer.json", "tokenizer.model", "vocab.json", "tok512.bin"};
+    if (path) return lzt_tokenizer_open(path, NULL, &s->tokenizer, err);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char file[4096];
+        snprintf(file, sizeof file, "%s/%s", s->info->directory, files[i]);
+        if (!access(file, R_OK)) return lzt_tokenizer_open(file, NULL, &s->tokenizer, err);
+    }
+    return LZT_OK;
+}
+
+lzt_status lzt_session_open_dataset(const lzt_session *s, const char *path, lzt_dataset **dataset, lzt_error *err)
+{
+    const lzt_config *c = s->config;
+    lzt_dataset_options options = LZT_DATASET_OPTIONS_INIT;
+    options.path = path;
+    options.vocabulary = s->info->vocabulary;
+    options.tokenizer = s->tokenizer;
+    if (c) {
+        options.max_seq_length = c->max_seq_length;
+        options.max_samples = c->max_samples;
+        options.query_field = c->query_field;
+        options.response_field = c->response_field;
+        options.on_bad_row = (lzt_bad_row)c->on_bad_row;
+        options.truncation = (lzt_truncation)c->truncation;
+        options.loss_on = (lzt_loss_on)c->loss_on;
+    }
+    return lzt_dataset_open(&options, dataset, err);
+}
+
+lzt_status lzt_session_open_data(lzt_session *s, lzt_error *err)
+{
+    const lzt_config *c = s->config;
+    lzt_batcher_options options = LZT_BATCHER_OPTIONS_INIT;
+    options.seed = c->data_seed;
+    options.micro_batch_rows = c->per_device_train_batch_size;
+    options.accumulation = c->gradient_accumulation_steps;
+    options.epochs = c->num_train_epochs;
+    options.max_steps = c->max_steps > 0 ? (uint64_t)c->max_steps : 0;
+    options.disable_shuffling = c->disable_shuffling;
+    options.drop_last = c->dataloader_drop_last;
+    lzt_status status = lzt_session_open_tokenizer(s, c->tokenizer, err);
+    if (!status) status = lzt_session_open_dataset(s, c->dataset, &s->train, err);
+    if (!status && c->eval_dataset) status = lzt_session_open_dataset(s, c->eval_dataset, &s->eval, err);
+    if (!status) status = lzt_batcher_create(s->train, &options, &s->batcher, err);
+    return status;
+}
+
+lzt_status lzt_session_eval_capacity(lzt_dataset *dataset, uint64_t rows, uint64_t *tokens, lzt_error *err)
+{
+    lzt_batcher *batcher;
+    lzt_batcher_options options = LZT_BATCHER_OPTIONS_INIT;
+    options.micro_batch_rows = rows;
+    options.disable_shuffling = true;
+    lzt_status status = lzt_batcher_create(dataset, &options, &batcher, err);
+    if (status) return status;
+    *tokens = lzt_batcher_capacity(batcher);
+    lzt_batcher_destroy(batcher);
+    return LZT_OK;
+}
+
+static uint64_t cores(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) ? 1 : (uint64_t)CPU_COUNT(&set);
+}
+
+/* The config's numerics over the defaults. */
+static lzt_status override_numerics(const lzt_config *c, uint64_t capacity, lzt_numerics *n, lzt_error *err)
+{
+    if (c->numerics.micro_batch_tokens) {
+        if (c->numerics.micro_batch_tokens < capacity) {
+            char where[256];
+            lzt_config_origin(c, "numerics.micro_batch_tokens", where, sizeof where);
+            lzt_fail(err, LZT_ERR_USAGE, where,
+                     "numerics.micro_batch_tokens: %llu is less than the %llu tokens of the "
+                     "largest micro-batch",
+                     (unsigned long long)c->numerics.micro_batch_tokens, (unsigned long long)capacity);
+            return lzt_hint(err, "raise it, lower per_device_train_batch_size, or set max_seq_length");
+        }
+        n->micro_batch_tokens = c->numerics.micro_batch_tokens;
+    }
+    if (c->numerics.loss_chunk) n->loss_chunk = c->numerics.loss_chunk;
+    if (n->loss_chunk > n->micro_batch_tokens) n->loss_chunk = n->micro_batch_tokens;
+    if (c->numerics.attention_tile) n->attention_tile = c->numerics.attention_tile;
+    if (c->numerics.grad_dtype == LZT_CONFIG_GRAD_F32) n->grad_dtype = LZT_DTYPE_F32;
+    if (c->numerics.grad_dtype == LZT_CONFIG_GRAD_BF16) n->grad_dtype = LZT_DTYPE_BF16;
+    return LZT_OK;
+}
+
+lzt_status lzt_session_open_kernels(lzt_session *s, lzt_dtype dtype, uint64_t capacity, uint64_t micro_batches,
+                                    bool training, lzt_error *err)
+{
+    lzt_kern_cpu_options options = LZT_KERN_CPU_OPTIONS_INIT;
+    uint64_t threads = s->config ? s->config->numerics.threads : 0;
+    options.threads = (uint32_t)(threads ? threads : cores());
+    lzt_status status = lzt_kern_cpu_create(&options, &s->kern, err);
+    if (status) return status;
+    lzt_numerics_default(s->info, dtype, capacity, micro_batches, options.threads, &s->numerics);
+    if (s->config) status = override_numerics(s->config, capacity, &s->numerics, err);
+    s->caps = (lzt_auto_options){.model = s->info,
+                                 .numerics = &s->numerics,
+                                 .kern = s->kern,
+                                 .micro_batches = micro_batches,
+                                 .training = training};
+    if (s->config) {
+        s->caps.device_cap_bytes = s->config->memory.device_cap;
+        s->caps.host_cap_bytes = s->config->memory.host_cap;
+    }
+    return status;
+}
+
+/* A plan file's numerics are the run's, as far as they can hold its micro-batches. */
+static lzt_status read_plan(lzt_session *s, const char *path, lzt_error *err)
+{
+    lzt_status status = lzt_plan_read(path, &s->plan, err);
+    if (!status) status = lzt_plan_match(&s->plan, s->info, err);
+    if (status) return status;
+    const lzt_numerics *theirs = &s->plan.numerics, *ours = &s->numerics;
+    if (theirs->micro_batch_tokens < ours->micro_batch_tokens) {
+        lzt_fail(err, LZT_ERR_USAGE, path, "the plan holds %llu tokens a micro-batch, the run needs %llu",
+                 (unsigned long long)theirs->micro_batch_tokens, (unsigned long long)ours->micro_batch_tokens);
+        return lzt_hint(err, "make a plan for this batch, or use memory.plan: auto");
+    }
+    if (theirs->dtype != ours->dtype)
+        return lzt_fail(err, LZT_ERR_USAGE, path, "the plan computes in %s, the run in %s",
+                        lzt_dtype_name(theirs->dtype), lzt_dtype_name(ours->dtype));
+    if (theirs->threads && theirs->threads != ours->threads)
+        return lzt_fail(err, LZT_ERR_USAGE, path, "the plan computes with %llu threads, the run with %llu",
+                        (unsigned long long)theirs->threads, (unsigned long long)ours->threads);
+    s->numerics = *theirs;
+    s->numerics.threads = s->plan.numerics.threads = ours->threads;
+    return LZT_OK;
+}
+
+lzt_status lzt_session_choose_plan(lzt_session *s, lzt_error *err)
+{
+    const char *wanted = s->config && s->config->memory.plan ? s->config->memory.plan : "auto";
+    uint64_t peak[LZT_SPACE_COUNT];
+    if (!strcmp(wanted, "auto")) return lzt_auto_plan(&s->caps, &s->plan, err);
+    lzt_status status = LZT_OK;
+    if (!strcmp(wanted, "baseline"))
+        status = lzt_plan_baseline(s->info, &s->numerics, s->config->memory.checkpoint_interval, &s->plan, err);
+    else
+        status = read_plan(s, wanted, err);
+    if (!status) status = lzt_plan_measure(&s->caps, &s->plan, peak, err);
+    if (status) return status;
+    static const char *const keys[LZT_SPACE_COUNT] = {"device_cap", "host_cap"};
+    const uint64_t cap[LZT_SPACE_COUNT] = {s->caps.device_cap_bytes, s->caps.host_cap_bytes};
+    for (int i = 0; i < LZT_SPACE_COUNT; i++)
+        if (cap[i] && peak[i] > cap[i]) {
+            lzt_fail(err, LZT_ERR_NO_PLAN, "memory", "%s: needs at least %llu bytes", keys[i],
+                     (unsigned long long)peak[i]);
+            return lzt_hint(
+                err, "this plan does not fit the %llu that are allowed; memory.plan: auto may find one that does",
+                (unsigned long long)cap[i]);
+        }
+    return LZT_OK;
+}
+
+static lzt_status open_device(const lzt_session *s, lzt_dev **dev, lzt_error *err)
+{
+    lzt_dev_cpu_options options = LZT_DEV_CPU_OPTIONS_INIT;
+    const lzt_config *c = s->config;
+    if (c) {
+        options.device_cap_bytes = c->memory.device_cap;
+        options.host_cap_bytes = c->memory.host_cap;
+        options.h2d_bytes_per_s = options.d2h_bytes_per_s = c->memory.link_gbps * 1e9;
+        options.compute_slowdown = c->memory.compute_slowdown;
+    }
+    lzt_status status = lzt_dev_cpu_create(&options, dev, err);
+    if (status || !c || !c->device || strcmp(c->device, "cpu-checked")) return status;
+    lzt_dev_checked_options checked = LZT_DEV_CHECKED_OPTIONS_INIT;
+    checked.seed = c->seed;
+    return lzt_dev_checked_create(&checked, *dev, dev, err);
+}
+
+lzt_status lzt_session_open_engine(lzt_session *s, bool generate, lzt_error *err)
+{
+    lzt_engine_options options = LZT_ENGINE_OPTIONS_INIT;
+    lzt_status status = open_device(s, &options.dev, err);
+    if (status) return status;
+    options.model = s->model;
+    options.plan = &s->plan;
+    options.kern = s->kern;
+    options.training = s->caps.training;
+    options.generate = generate;
+    options.micro_batches = s->caps.micro_batches;
+    s->kern = NULL;
+    status = lzt_engine_create(&options, &s->engine, err);
+    if (!status) status = lzt_engine_load(s->engine, err);
+    if (!status) lzt_model_drop_mappings(s->model);
+    return status;
+}
+
+void lzt_session_close(lzt_session *s)
+{
+    lzt_engine_destroy(s->engine);
+    lzt_plan_fini(&s->plan);
+    lzt_kern_destroy(s->kern);
+    lzt_batcher_destroy(s->batcher);
+    lzt_dataset_close(s->eval);
+    lzt_dataset_close(s->train);
+    lzt_tokenizer_close(s->tokenizer);
+    lzt_model_close(s->model);
+    memset(s, 0, sizeof *s);
+}

@@ -1,0 +1,45 @@
+/* From a config to something that runs: model, data, numerics, plan, device, engine. Shared by train, eval, generate
+ * and bench.
+ *
+ * Ownership: lzt_session_close frees whatever open made, also after a failed open. */
+#ifndef LZT_CLI_SESSION_H
+#define LZT_CLI_SESSION_H
+
+#include "lazytrain/auto_plan.h"
+#include "lazytrain/config.h"
+#include "lazytrain/run.h"
+#include "lazytrain/tokenizer.h"
+
+typedef struct lzt_session {
+    const lzt_config *config; /* borrowed */
+    lzt_model *model;
+    const lzt_model_info *info;
+    lzt_tokenizer *tokenizer; /* NULL: none was found */
+    lzt_dataset *train, *eval;
+    lzt_batcher *batcher;
+    lzt_kern *kern; /* NULL once the engine has it */
+    lzt_numerics numerics;
+    lzt_plan plan;
+    lzt_auto_options caps; /* what plan and engine must fit */
+    lzt_engine *engine;
+} lzt_session;
+
+/* The model directory of a run, refusing what cannot be trained. */
+lzt_status lzt_session_open_model(lzt_session *s, const char *path, lzt_error *err);
+/* The tokenizer that path (or else the model's directory) holds; none is no error when path is NULL. */
+lzt_status lzt_session_open_tokenizer(lzt_session *s, const char *path, lzt_error *err);
+lzt_status lzt_session_open_dataset(const lzt_session *s, const char *path, lzt_dataset **dataset, lzt_error *err);
+/* Training data, evaluation data, and the batches that the config asks for. */
+lzt_status lzt_session_open_data(lzt_session *s, lzt_error *err);
+/* Tokens of the largest micro-batch of rows rows that an evaluation of the dataset has. */
+lzt_status lzt_session_eval_capacity(lzt_dataset *dataset, uint64_t rows, uint64_t *tokens, lzt_error *err);
+/* Kernels, and the numerics for micro-batches of up to capacity tokens. threads 0: the cores. */
+lzt_status lzt_session_open_kernels(lzt_session *s, lzt_dtype dtype, uint64_t capacity, uint64_t micro_batches,
+                                    bool training, lzt_error *err);
+/* The plan that memory.plan names. */
+lzt_status lzt_session_choose_plan(lzt_session *s, lzt_error *err);
+/* Device and engine, with the weights loaded. generate: compile GENERATE too. */
+lzt_status lzt_session_open_engine(lzt_session *s, bool generate, lzt_error *err);
+void lzt_session_close(lzt_session *s);
+
+#endif
