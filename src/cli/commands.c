@@ -10,6 +10,9 @@
 /* clang-format off: one a line */
 static const lzt_command *const commands[] = {
     &lzt_command_train,
+    &lzt_command_eval,
+    &lzt_command_generate,
+    &lzt_command_bench_step,
     &lzt_command_plan,
     &lzt_command_explain,
     &lzt_command_check,

@@ -9,6 +9,9 @@ extern const lzt_command lzt_command_check;
 extern const lzt_command lzt_command_config_show;
 extern const lzt_command lzt_command_explain;
 extern const lzt_command lzt_command_plan;
+extern const lzt_command lzt_command_bench_step;
+extern const lzt_command lzt_command_eval;
+extern const lzt_command lzt_command_generate;
 extern const lzt_command lzt_command_train;
 extern const lzt_command lzt_command_version;
 

@@ -84,6 +84,12 @@ lzt_status lzt_session_eval_capacity(lzt_dataset *dataset, uint64_t rows, uint64
     return LZT_OK;
 }
 
+lzt_dtype lzt_session_dtype(const lzt_session *s, const char *text)
+{
+    if (text) return strcmp(text, "bf16") ? LZT_DTYPE_F32 : LZT_DTYPE_BF16;
+    return s->info->dtype == LZT_DTYPE_BF16 ? LZT_DTYPE_BF16 : LZT_DTYPE_F32;
+}
+
 static uint64_t cores(void)
 {
     cpu_set_t set;

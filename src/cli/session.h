@@ -33,6 +33,8 @@ lzt_status lzt_session_open_dataset(const lzt_session *s, const char *path, lzt_
 lzt_status lzt_session_open_data(lzt_session *s, lzt_error *err);
 /* Tokens of the largest micro-batch of rows rows that an evaluation of the dataset has. */
 lzt_status lzt_session_eval_capacity(lzt_dataset *dataset, uint64_t rows, uint64_t *tokens, lzt_error *err);
+/* F32 or BF16: what text says, else the model directory's own, else F32. */
+lzt_dtype lzt_session_dtype(const lzt_session *s, const char *text);
 /* Kernels, and the numerics for micro-batches of up to capacity tokens. threads 0: the cores. */
 lzt_status lzt_session_open_kernels(lzt_session *s, lzt_dtype dtype, uint64_t capacity, uint64_t micro_batches,
                                     bool training, lzt_error *err);
