@@ -17,6 +17,8 @@ static const lzt_command *const commands[] = {
     &lzt_command_explain,
     &lzt_command_check,
     &lzt_command_config_show,
+    &lzt_command_model_inspect,
+    &lzt_command_model_verify,
     &lzt_command_version,
 };
 /* clang-format on */

@@ -13,6 +13,8 @@ extern const lzt_command lzt_command_bench_step;
 extern const lzt_command lzt_command_eval;
 extern const lzt_command lzt_command_generate;
 extern const lzt_command lzt_command_train;
+extern const lzt_command lzt_command_model_inspect;
+extern const lzt_command lzt_command_model_verify;
 extern const lzt_command lzt_command_version;
 
 /* Command index in 0..lzt_command_count()-1. */

@@ -10,10 +10,15 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #define FIXTURE_UNUSED __attribute__((unused))
 
@@ -46,7 +51,7 @@ static FIXTURE_UNUSED void fixture_put(const char *directory, const char *name, 
     lzt_error err = {0};
     if (lzt__os_make_dirs(lzt__os_posix(), fixture_path(directory, ""), &err) ||
         lzt__os_write_file_atomic(lzt__os_posix(), fixture_path(directory, name), data, bytes, &err))
-        fprintf(stderr, "%s: %s\n", err.where, err.message), abort();
+        fail_msg("%s: %s", err.where, err.message);
 }
 
 static FIXTURE_UNUSED void fixture_put_text(const char *directory, const char *name, const char *text)
@@ -121,7 +126,7 @@ static FIXTURE_UNUSED void fixture_weights(const char *directory, const char *fi
     }
     if (!status) status = lzt__staging_finish(&file, &err);
     if (!status) status = lzt__staging_publish(&staging, true, &err);
-    if (status) fprintf(stderr, "%s: %s\n", err.where, err.message), abort();
+    if (status) fail_msg("%s: %s", err.where, err.message);
     lzt__staging_close(&staging);
     char *data;
     uint64_t bytes;
@@ -136,7 +141,7 @@ static FIXTURE_UNUSED lzt_model *fixture_tables(const char *directory)
     lzt_error err = {0};
     lzt_model *model = NULL;
     if (lzt_model_open(fixture_path(directory, ""), LZT_MODEL_CONFIG_ONLY, &model, &err))
-        fprintf(stderr, "%s: %s\n", err.where, err.message), abort();
+        fail_msg("%s: %s", err.where, err.message);
     return model;
 }
 

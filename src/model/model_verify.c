@@ -42,7 +42,7 @@ static int note_stray(void *arg, const char *name)
 {
     const verifier *v = arg;
     if (!fnmatch("*.safetensors", name, 0) && !is_listed(v->model, name))
-        say(v, "%s: not listed by the index, ignored", name);
+        say(v, "%s: not listed as weights of the model, ignored", name);
     if (!strcmp(name, LZT__MODEL_INDEX_NAME) && !v->model->weights.has_index)
         say(v, "%s: ignored, because model.safetensors is there", name);
     return 0;
