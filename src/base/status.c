@@ -6,6 +6,8 @@
 #include <string.h>
 
 static void fill(lzt_error *err, lzt_status status, int os_code, const char *where, const char *fmt, va_list args)
+    __attribute__((format(printf, 5, 0)));
+static void fill(lzt_error *err, lzt_status status, int os_code, const char *where, const char *fmt, va_list args)
 {
     if (!err) return;
     err->status = status;
