@@ -186,17 +186,21 @@ static lzt_status read_number(cursor *c, uint64_t *value)
     return LZT_OK;
 }
 
+static lzt_status grow_shapes(cursor *c)
+{
+    uint64_t capacity = c->shapes_capacity ? 2 * c->shapes_capacity : 64;
+    uint64_t *grown = realloc(c->st->shapes, capacity * sizeof *grown);
+    if (!grown) return lzt_fail(c->err, LZT_ERR_NO_MEMORY, c->where, "no memory for the header");
+    c->st->shapes = grown;
+    c->shapes_capacity = capacity;
+    return LZT_OK;
+}
+
 static lzt_status push_dimension(cursor *c, uint64_t value)
 {
-    if (c->shapes_used == c->shapes_capacity) {
-        uint64_t capacity = c->shapes_capacity ? 2 * c->shapes_capacity : 1024;
-        uint64_t *grown = realloc(c->st->shapes, capacity * sizeof *grown);
-        if (!grown) return lzt_fail(c->err, LZT_ERR_NO_MEMORY, c->where, "no memory for the header");
-        c->st->shapes = grown;
-        c->shapes_capacity = capacity;
-    }
-    c->st->shapes[c->shapes_used++] = value;
-    return LZT_OK;
+    lzt_status status = c->shapes_used == c->shapes_capacity ? grow_shapes(c) : LZT_OK;
+    if (!status) c->st->shapes[c->shapes_used++] = value;
+    return status;
 }
 
 static lzt_status read_shape(cursor *c, lzt__st_entry *entry)
@@ -423,7 +427,8 @@ lzt_status lzt__st_parse(char *header, uint64_t bytes, uint64_t data_bytes, cons
     st->data_bytes = data_bytes;
     cursor c = {.at = header, .begin = header, .end = header + bytes, .where = where, .st = st, .err = err};
     keyed *sorted = NULL;
-    lzt_status status = read_header(&c);
+    lzt_status status = grow_shapes(&c); /* so that an entry of rank 0 has a place, too */
+    if (!status) status = read_header(&c);
     if (status) goto out;
     sorted = malloc((st->count + 1) * sizeof *sorted);
     st->by_name = malloc((st->count + 1) * sizeof *st->by_name);
