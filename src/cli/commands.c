@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* clang-format off: one a line */
+/* One a line, so that branches merge. */
+/* clang-format off */
 static const lzt_command *const commands[] = {
     &lzt_command_train,
     &lzt_command_eval,
