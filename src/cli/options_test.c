@@ -135,7 +135,7 @@ static void overrides_for_the_config(void **state)
 {
     (void)state;
     int count;
-    assert_int_equal(parse(&train, 6, "c.yaml", "--memory.device_cap", "200MiB", "--packing", "--lr=1e-5", "seed=3",
+    assert_int_equal(parse(&train, 7, "c.yaml", "--memory.device_cap", "200MiB", "--packing", "--lr=1e-5", "seed=3",
                            "--max_steps=5"),
                      LZT_OK);
     const lzt_config_override *o = lzt_args_overrides(args, &count);
