@@ -200,6 +200,27 @@ typedef struct lzt_run_history {
 LZT_EXPORT lzt_status lzt_run_history_read(const char *path, lzt_run_history *history, lzt_error *err);
 LZT_EXPORT void lzt_run_history_fini(lzt_run_history *history); /* a zeroed one is allowed */
 
+/* What a window of steps comes to. Means over the steps that are finite where a step may not be. */
+typedef struct lzt_run_summary {
+    uint64_t step_count, first_step, last_step; /* 0 steps: everything below is 0 */
+    double loss_mean, loss_last;                /* NaN: no finite loss in the window */
+    double step_seconds_median, step_seconds_min, step_seconds_max, seconds;
+    double tokens_padded_per_second, tokens_real_per_second, tokens_loss_per_second;
+    double busy_seconds[LZT_CAUSE_COUNT], exposed_seconds[LZT_CAUSE_COUNT]; /* mean a step */
+    uint64_t link_bytes[LZT_LINK_COUNT];                                    /* sum */
+    uint64_t peak_bytes[LZT_MEMORY_COUNT], rss_bytes;                       /* greatest */
+    uint64_t nonfinite_steps;                                               /* in the window */
+} lzt_run_summary;
+
+/* Of the steps in first..last, or of the last `latest` steps of the run when that is not 0. Errors: NO_MEMORY. */
+LZT_EXPORT lzt_status lzt_run_summarize(const lzt_run_history *history, uint64_t first, uint64_t last, uint64_t latest,
+                                        lzt_run_summary *summary, lzt_error *err);
+
+/* One HTML file that needs no network: summary, loss curves, step time by cause, memory. Replaces path atomically.
+ * Errors: LZT_ERR_STORAGE, LZT_ERR_NO_MEMORY. blocks: yes */
+LZT_EXPORT lzt_status lzt_run_write_html(const lzt_run_history *history, const char *title, const char *path,
+                                         lzt_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -17,9 +17,14 @@ static const lzt_command *const commands[] = {
     &lzt_command_plan,
     &lzt_command_explain,
     &lzt_command_check,
+    &lzt_command_compare,
+    &lzt_command_report,
+    &lzt_command_trace,
     &lzt_command_config_show,
     &lzt_command_model_inspect,
     &lzt_command_model_verify,
+    &lzt_command_completion,
+    &lzt_command_docs,
     &lzt_command_version,
 };
 /* clang-format on */

@@ -35,17 +35,21 @@ void lzt_help_wrap(const char *text, int indent, int column, FILE *out)
 
 void lzt_help_option_text(const lzt_option *option, char *text, size_t size)
 {
-    size_t used = 0;
-    char last = option->help[strlen(option->help) - 1];
-    const char *separator = last == '.' ? " " : "; ";
-#define ADD(...) (used += used < size ? (size_t)snprintf(text + used, size - used, __VA_ARGS__) : 0)
-    ADD("%s", option->help);
-    if (option->choices) ADD("%sone of %s", separator, option->choices);
-    if (option->unit) ADD("%sin %s", separator, option->unit);
-    if (option->fallback) ADD(" (default: %s)", option->fallback);
-    if (option->required && !lzt_option_is_operand(option)) ADD(" (required)");
-    if (option->repeated) ADD(" (may be repeated)");
+    size_t used = (size_t)snprintf(text, size, "%s", option->help);
+    const char *separator = " (";
+#define ADD(...)                                                                                                       \
+    do {                                                                                                               \
+        if (used < size) used += (size_t)snprintf(text + used, size - used, "%s", separator);                          \
+        if (used < size) used += (size_t)snprintf(text + used, size - used, __VA_ARGS__);                              \
+        separator = ", ";                                                                                              \
+    } while (0)
+    if (option->choices) ADD("%s", option->choices);
+    if (option->unit) ADD("%s", option->unit);
+    if (option->fallback) ADD("default %s", option->fallback);
+    if (option->required && !lzt_option_is_operand(option)) ADD("required");
+    if (option->repeated) ADD("may be repeated");
 #undef ADD
+    if (separator[0] == ',' && used < size) snprintf(text + used, size - used, ")");
 }
 
 void lzt_help_usage(const lzt_command *command, FILE *out)

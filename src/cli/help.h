@@ -14,7 +14,7 @@ void lzt_help_command(const lzt_command *command, FILE *out);
 void lzt_help_usage(const lzt_command *command, FILE *out);
 /* Text broken into lines of at most 80 columns with the indent before each; column is where the cursor stands. */
 void lzt_help_wrap(const char *text, int indent, int column, FILE *out);
-/* The help sentence of an option with its unit, choices and default appended. */
+/* The help sentence of an option with "(choices, unit, default, ...)" appended. */
 void lzt_help_option_text(const lzt_option *option, char *text, size_t size);
 
 #endif

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILE_BYTES_MAX = 4 << 20, VALUE_SIZE = 8192 };
+enum { FILE_BYTES_MAX = 4 << 20, VALUE_SIZE = 65536 };
 
 typedef enum source { SOURCE_DEFAULT = 0, SOURCE_FILE, SOURCE_COMMAND_LINE } source;
 
@@ -171,7 +171,9 @@ static lzt_status take_list(lzt_config *config, const lzt_entry *entry, const lz
     lzt_status status = LZT_OK;
     for (uint32_t i = 0; i < entry->item_count && !status; i++)
         status = take_text(config, entry, key, entry->item[i], err);
-    return status;
+    char text[VALUE_SIZE];
+    if (status || lzt__value_print(key, config, true, text, sizeof text)) return status;
+    return fail_entry(config, entry, err, "%s: the list is too long", entry->path);
 }
 
 static lzt_status given_twice(const lzt_config *config, const lzt_entry *entry, int index, lzt_error *err)

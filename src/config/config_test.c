@@ -291,6 +291,8 @@ static void overrides_win(void **state)
     assert_string_equal(err.message, "--seed needs a value");
     assert_int_equal(load_with("", "seed", ""), LZT_ERR_USAGE);
     assert_int_equal(load_with("freeze: []\n", "freeze", ""), LZT_OK);
+    assert_int_equal(load_with("", "output_dir", "caf\xe9"), LZT_ERR_USAGE);
+    assert_string_equal(err.message, "output_dir: 'caf\xe9' is not UTF-8");
 }
 
 /* C3: no accepted value is without effect: features that do not exist are refused by name. */
@@ -366,11 +368,12 @@ static void resolved_config_loads_as_the_same(void **state)
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
-    assert_int_equal(load("model_name_or_path: \"a b\\\"c\\\\ \\u00e9\"\ndataset: ~/x\noutput_dir: 'null'\n"
-                          "warmup_ratio: 0.03\nlearning_rate: 1.2345678901234567e-5\nbf16: auto\n"
-                          "memory: {device_cap: 1.5GiB, link_gbps: 12.5, state_tier: {master: cpu}}\nmax_grad_norm: ~\n"
-                          "lr_scheduler_type: wsd\nlr_scheduler_kwargs: {num_decay_steps: 7}\n"),
-                     LZT_OK);
+    assert_int_equal(
+        load("model_name_or_path: \"a b\\\"c\\\\ \\u00e9\\u2028\\x01\\u0085\"\ndataset: ~/x\noutput_dir: 'null'\n"
+             "warmup_ratio: 0.03\nlearning_rate: 1.2345678901234567e-5\nbf16: auto\n"
+             "memory: {device_cap: 1.5GiB, link_gbps: 12.5, state_tier: {master: cpu}}\nmax_grad_norm: ~\n"
+             "lr_scheduler_type: wsd\nlr_scheduler_kwargs: {num_decay_steps: 7}\n"),
+        LZT_OK);
     for (int round = 0; round < 2; round++) {
         assert_int_equal(lzt_config_write_resolved(&config, path, &err), LZT_OK);
         FILE *in = fopen(path, "r");
@@ -386,7 +389,7 @@ static void resolved_config_loads_as_the_same(void **state)
         assert_int_equal(lzt_config_load(path, NULL, 0, &config, &err), LZT_OK);
     }
     assert_string_equal(first, second);
-    assert_string_equal(config.model_name_or_path, "a b\"c\\ \xc3\xa9");
+    assert_string_equal(config.model_name_or_path, "a b\"c\\ \xc3\xa9\xe2\x80\xa8\x01\xc2\x85");
     assert_string_equal(config.output_dir, "null");
     assert_true(config.learning_rate == 1.2345678901234567e-5);
     unlink(path);

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TEXT_BYTES_MAX = 4096 };
+
 char *lzt__strings_add(lzt_strings *strings, const char *text)
 {
     if (strings->count == strings->capacity) {
@@ -152,12 +154,41 @@ static bool read_number(const lzt_key *key, const char *text, void *field, char 
     return ok && in_range(key, value, why, size);
 }
 
+/* The code point at *p, which moves behind it; -1 when the bytes are not UTF-8. */
+static int32_t next_code_point(const unsigned char **p)
+{
+    const unsigned char *s = *p;
+    int length = *s < 0x80                  ? 1
+                 : *s >= 0xf0 && *s <= 0xf4 ? 4
+                 : *s >= 0xe0 && *s < 0xf0  ? 3
+                 : *s >= 0xc2 && *s < 0xe0  ? 2
+                                            : 0;
+    static const int32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (!length) return -1;
+    int32_t code = length == 1 ? *s : *s & (0x7f >> length);
+    for (int i = 1; i < length; i++) {
+        if ((s[i] & 0xc0) != 0x80) return -1;
+        code = code << 6 | (s[i] & 0x3f);
+    }
+    *p += length;
+    return code < least[length] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? -1 : code;
+}
+
+static bool is_utf8(const char *text)
+{
+    for (const unsigned char *p = (const unsigned char *)text; *p;)
+        if (next_code_point(&p) < 0) return false;
+    return true;
+}
+
 static bool read_word(const lzt_key *key, const char *text, void *field, lzt_strings *strings, char *why, size_t size)
 {
     int index = key->type == LZT_KEY_CHOICE ? choice_index(key->choices, text) : 0;
     bool ok = key->type == LZT_KEY_CHOICE ? index >= 0 : !key->choices || matches_any(key->choices, text);
-    if (ok && !*text) {
-        explain(why, size, "is empty");
+    const char *fault = !*text ? "is empty" : strlen(text) > TEXT_BYTES_MAX ? "is too long" : NULL;
+    if (!fault && !is_utf8(text)) fault = "is not UTF-8";
+    if (ok && fault) {
+        explain(why, size, fault);
         return false;
     }
     if (!ok) {
@@ -196,6 +227,13 @@ bool lzt__value_read(const lzt_key *key, const char *text, lzt_config *config, l
     }
 }
 
+/* YAML reads the character as itself between double quotes: not a control, not a line break, not a byte order mark. */
+static bool is_plain_character(int32_t code)
+{
+    return code >= 0x20 && code != 0x7f && !(code > 0x7f && code < 0xa0) && code != 0x2028 && code != 0x2029 &&
+           code != 0xfeff && code != 0xfffe && code != 0xffff;
+}
+
 /* A text as a YAML scalar: plain where that is safe, else in double quotes. */
 static bool print_text(const char *text, char *out, size_t size)
 {
@@ -203,15 +241,20 @@ static bool print_text(const char *text, char *out, size_t size)
     if (*text && *text != '-' && !text[strspn(text, safe)] && !lzt__scalar_is_null(text))
         return (size_t)snprintf(out, size, "%s", text) < size;
     size_t used = 0;
-    if (size < 8) return false;
+    if (size < 16) return false;
     out[used++] = '"';
-    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-        if (used + 8 > size) return false;
-        if (*p == '"' || *p == '\\') out[used++] = '\\';
-        if (*p < 0x20 || *p == 0x7f)
-            used += (size_t)snprintf(out + used, size - used, "\\x%02x", *p);
-        else
-            out[used++] = (char)*p;
+    for (const unsigned char *p = (const unsigned char *)text; *p;) {
+        const unsigned char *start = p;
+        int32_t code = next_code_point(&p);
+        assert(code >= 0);
+        if (used + 16 > size) return false;
+        if (code == '"' || code == '\\') out[used++] = '\\';
+        if (!is_plain_character(code)) {
+            used += (size_t)snprintf(out + used, size - used, "\\u%04x", (unsigned)code);
+            continue;
+        }
+        memcpy(out + used, start, (size_t)(p - start));
+        used += (size_t)(p - start);
     }
     out[used++] = '"';
     out[used] = 0;
@@ -222,7 +265,7 @@ static bool print_list(const lzt_text_list *list, char *text, size_t size)
 {
     size_t used = 0;
     for (uint64_t i = 0; i < list->count; i++) {
-        if (used + 8 > size) return false;
+        if (used + 16 > size) return false;
         used += (size_t)snprintf(text + used, size - used, i ? ", " : "[");
         if (!print_text(list->item[i], text + used, size - used)) return false;
         used += strlen(text + used);

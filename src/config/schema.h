@@ -48,6 +48,8 @@ const char *lzt__schema_nearest(const char *path, char *buffer, size_t size);
 /* path names a section that keys may stand in ("training"). */
 bool lzt__schema_is_section(const char *path);
 
+/* "number, tokens, at least 1; default 8": type, unit, range, default. */
+void lzt__schema_describe(const lzt_key *key, char *text, size_t size);
 /* docs/config.md */
 void lzt__schema_write_reference(FILE *out);
 
