@@ -3,18 +3,54 @@ _lazytrain() {
     local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" command="${COMP_WORDS[1]}" options=""
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "plan explain check compare report trace config completion version --help --version" -- "$cur"))
+        COMPREPLY=($(compgen -W "train eval generate bench plan explain check compare report trace config model completion version --help --version" -- "$cur"))
         return
     fi
     case "$command" in
+        bench)
+            if [ "$COMP_CWORD" -eq 2 ]; then
+                COMPREPLY=($(compgen -W "step " -- "$cur"))
+                return
+            fi
+            command="$command ${COMP_WORDS[2]}" ;;
         config)
             if [ "$COMP_CWORD" -eq 2 ]; then
                 COMPREPLY=($(compgen -W "show " -- "$cur"))
                 return
             fi
             command="$command ${COMP_WORDS[2]}" ;;
+        model)
+            if [ "$COMP_CWORD" -eq 2 ]; then
+                COMPREPLY=($(compgen -W "inspect verify " -- "$cur"))
+                return
+            fi
+            command="$command ${COMP_WORDS[2]}" ;;
     esac
     case "$command $prev" in
+        "train --device-cap") COMPREPLY=(); return ;;
+        "train --dump-gradients") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "eval --model") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "eval --dataset") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "eval --dtype") COMPREPLY=($(compgen -W "f32 bf16" -- "$cur")); return ;;
+        "eval --batch-size") COMPREPLY=(); return ;;
+        "eval --max-seq-length") COMPREPLY=(); return ;;
+        "eval --tokenizer") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "generate --model") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "generate --prompt-ids") COMPREPLY=(); return ;;
+        "generate --prompt") COMPREPLY=(); return ;;
+        "generate --max-new-tokens") COMPREPLY=(); return ;;
+        "generate --dtype") COMPREPLY=($(compgen -W "f32 bf16" -- "$cur")); return ;;
+        "generate --tokenizer") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "bench step --model") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "bench step --batch") COMPREPLY=(); return ;;
+        "bench step --seq") COMPREPLY=(); return ;;
+        "bench step --dtype") COMPREPLY=($(compgen -W "f32 bf16" -- "$cur")); return ;;
+        "bench step --steps") COMPREPLY=(); return ;;
+        "bench step --warmup") COMPREPLY=(); return ;;
+        "bench step --plan") COMPREPLY=(); return ;;
+        "bench step --device-cap") COMPREPLY=(); return ;;
+        "bench step --link-gbps") COMPREPLY=(); return ;;
+        "bench step --compute-slowdown") COMPREPLY=(); return ;;
         "plan --model") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "plan --output") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "plan --batch-size") COMPREPLY=(); return ;;
@@ -55,6 +91,10 @@ _lazytrain() {
         "report --output") COMPREPLY=($(compgen -f -- "$cur")); return ;;
     esac
     case "$command" in
+        "train") options="--help --dry-run --device-cap --dump-gradients --trace --quiet --json" ;;
+        "eval") options="--help --model --dataset --dtype --batch-size --max-seq-length --tokenizer --json" ;;
+        "generate") options="--help --model --prompt-ids --prompt --max-new-tokens --dtype --tokenizer --json" ;;
+        "bench step") options="--help --model --batch --seq --dtype --steps --warmup --plan --device-cap --link-gbps --compute-slowdown --json" ;;
         "plan") options="--help --model --output --json --batch-size --max-seq-len --dtype-bytes --peak-cap-gb --baseline-peak-gb --baseline-checkpoint-interval --max-segment-layers --cpu-activation-budget-gb --enable-nvme-offload --nvme-activation-budget-gb --nvme-transfer-mode --layer-recompute-ms --linear-recompute-ratio --enable-overlap-aware-offload --enable-overlap-aware-nvme --activation-comm-capacity-fraction --activation-comm-window-ms-scale --nvme-comm-capacity-fraction --nvme-comm-window-ms-scale --activation-h2d-bandwidth-gbps --activation-d2h-bandwidth-gbps --nvme-read-bandwidth-gbps --nvme-write-bandwidth-gbps --include-param-grad-pcie --optimizer-state-mode --optimizer-max-8bit-fraction --optimizer-alpha-step-sec --optimizer-fast-grad-clip-saving-sec --optimizer-full-8bit-extra-step-sec --hidden-nvme-offload-tiebreak-ms --checkpoint-penalty --reference-schedule --lock-reference-edges --lock-reference-gpu-checkpoints --time-limit-sec --solver --highs-library --sweep --trust-remote-code" ;;
         "explain") options="--help" ;;
         "check") options="--help --model --json" ;;
@@ -62,6 +102,8 @@ _lazytrain() {
         "report") options="--help --output --json" ;;
         "trace") options="--help --json" ;;
         "config show") options="--help" ;;
+        "model inspect") options="--help --json" ;;
+        "model verify") options="--help --data --json" ;;
         "completion") options="--help" ;;
         "version") options="--help --json" ;;
     esac
