@@ -183,7 +183,7 @@ static lzt_status sweep(dp *d, uint64_t width, bool *finished, lzt_error *err)
             d->dropped = true;
         }
         d->label_count += r->count;
-        if (d->label_count > d->v->label_limit / 4) return status;
+        if (!width && d->label_count > d->v->label_limit / 4) return status;
     }
     if (status) return status;
     take_best(d);
