@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #ifndef RENAME_NOREPLACE
 #define RENAME_NOREPLACE 1
@@ -141,6 +142,7 @@ lzt_status lzt__staging_write(lzt__staging_file *file, const void *data, uint64_
 {
     lzt_status status = lzt__os_write_all(file->staging->os, file->fd, file->name, data, bytes, file->bytes, err);
     if (!status) file->bytes += bytes;
+    if (!status && file->hash) XXH3_128bits_update(file->hash, data, bytes);
     return status;
 }
 

@@ -29,7 +29,8 @@ typedef struct lzt__staging_file {
     const lzt__staging *staging;
     char name[256];
     int fd;
-    uint64_t bytes; /* written so far */
+    uint64_t bytes;            /* written so far */
+    struct XXH3_state_s *hash; /* NULL after create; one that the caller puts here is fed what is written */
 } lzt__staging_file;
 
 /* Makes the target's parents and the hidden directory. On error there is nothing to close. */
