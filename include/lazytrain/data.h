@@ -151,6 +151,8 @@ typedef struct lzt_micro_batch {
 LZT_EXPORT lzt_status lzt_batcher_create(lzt_dataset *dataset, const lzt_batcher_options *options,
                                          lzt_batcher **batcher, lzt_error *err);
 LZT_EXPORT void lzt_batcher_destroy(lzt_batcher *batcher); /* NULL is allowed */
+/* Rows of an epoch. */
+LZT_EXPORT uint64_t lzt_batcher_rows(const lzt_batcher *batcher);
 LZT_EXPORT uint64_t lzt_batcher_steps(const lzt_batcher *batcher);
 LZT_EXPORT uint64_t lzt_batcher_steps_per_epoch(const lzt_batcher *batcher);
 /* Epochs done before the step starts, as a fraction: step / steps per epoch. step may be lzt_batcher_steps. */

@@ -216,8 +216,9 @@ static lzt_status train(const lzt_args *args, lzt_session *s, lzt_error *err)
     if (!status) status = lzt_train_run(&train_options, &outcome, err);
     lzt_progress_clear(&progress);
     lzt_metrics_close(metrics);
-    if (!status) status = save_final(s, err);
-    if (!status && !lzt_args_flag(args, "quiet"))
+    bool nothing_left = train_options.start_step >= total && train_options.start_step > 0;
+    if (!status && !nothing_left) status = save_final(s, err);
+    if (!status && !nothing_left && !lzt_args_flag(args, "quiet"))
         lzt_talk("done: %llu steps, %llu skipped; loss %.6f%s%s", (unsigned long long)outcome.steps,
                  (unsigned long long)outcome.nonfinite_steps, outcome.last_loss, c->save_final ? "; model in " : "",
                  c->save_final ? c->output_dir : "");

@@ -122,6 +122,11 @@ void lzt_batcher_destroy(lzt_batcher *b)
     free(b);
 }
 
+uint64_t lzt_batcher_rows(const lzt_batcher *b)
+{
+    return b->rows;
+}
+
 uint64_t lzt_batcher_steps(const lzt_batcher *b)
 {
     return b->steps;

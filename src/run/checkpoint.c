@@ -1,17 +1,159 @@
-/* The engine's side of checkpoints: see checkpoint.h and lazytrain/train.h. */
-#include "lazytrain/train.h"
+/* The engine's side of checkpoints: its state as named tensors, and what must agree when a run goes on.
+ *
+ * A run may go on with another placement, another micro-batch at the same global batch, other caps or another rate. It
+ * may not with other rows, another seed or order, another global batch or another dtype: those are compared and
+ * refused.
+ */
 #include "run/checkpoint.h"
 
-lzt_status lzt__checkpoint_save(lzt_engine *engine, const lzt_config *config, const char *checkpoints,
-                                const lzt_progress_state *progress, lzt_error *err)
+#include "lazytrain/ckpt.h"
+#include "lazytrain/train.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what must be equal ---- */
+
+static json_t *fields_of(const lzt_engine_info *info, const lzt_config *c, const lzt_batcher *batcher)
 {
-    (void)engine, (void)config, (void)progress;
-    return lzt_fail(err, LZT_ERR_STORAGE, checkpoints, "checkpoints are not part of this version yet");
+    return json_pack("{s:s,s:I,s:I,s:b,s:b,s:I,s:I}", "dtype", lzt_dtype_name(info->plan->numerics.dtype), "data_seed",
+                     (json_int_t)c->data_seed, "global_batch_rows",
+                     (json_int_t)(c->per_device_train_batch_size * c->gradient_accumulation_steps), "disable_shuffling",
+                     c->disable_shuffling, "dataloader_drop_last", c->dataloader_drop_last, "max_seq_length",
+                     (json_int_t)c->max_seq_length, "rows", (json_int_t)lzt_batcher_rows(batcher));
 }
 
-lzt_status lzt_train_resume(lzt_train_options *options, lzt_error *err)
+static void print_value(const json_t *value, char *text, size_t size)
 {
-    (void)err;
-    options->start_step = options->applied_steps = options->nonfinite_steps = 0;
+    char *dumped = json_dumps(value, JSON_ENCODE_ANY);
+    snprintf(text, size, "%s", dumped ? dumped : "?");
+    free(dumped);
+}
+
+static lzt_status compare_fields(const lzt_ckpt_info *ckpt, const lzt_engine_info *info, json_t *now, lzt_error *err)
+{
+    if (ckpt->model_fingerprint != info->model->fingerprint)
+        return lzt_fail(err, LZT_ERR_MODEL, ckpt->directory, "the checkpoint belongs to another model");
+    json_t *then = json_loads(ckpt->config_json, 0, NULL);
+    const char *key;
+    json_t *value;
+    lzt_status status = LZT_OK;
+    json_object_foreach(now, key, value)
+    {
+        const json_t *old = json_object_get(then, key);
+        if (status || !old || json_equal((json_t *)(uintptr_t)old, value)) continue;
+        char a[64], b[64];
+        print_value(old, a, sizeof a);
+        print_value(value, b, sizeof b);
+        status = lzt_fail(err, LZT_ERR_USAGE, ckpt->directory, "the checkpoint was made with %s %s, this run has %s",
+                          key, a, b);
+        lzt_hint(err, "restore the setting, use another output_dir, or set resume_from_checkpoint: none to start anew");
+    }
+    json_decref(then);
+    return status;
+}
+
+/* ---- tensors ---- */
+
+static lzt_ckpt_tensor *tensors_of(const lzt_model_info *m, lzt_error *err)
+{
+    lzt_ckpt_tensor *tensor = calloc(m->tensor_count, sizeof *tensor);
+    if (!tensor) {
+        lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a checkpoint's tensor list");
+        return NULL;
+    }
+    for (uint32_t i = 0; i < m->tensor_count; i++)
+        tensor[i] = (lzt_ckpt_tensor){.name = m->tensor[i].name,
+                                      .rank = m->tensor[i].rank,
+                                      .shape = m->tensor[i].shape,
+                                      .element_count = m->tensor[i].element_count,
+                                      .has_moments = true};
+    return tensor;
+}
+
+static const lzt_state_part parts[LZT_CKPT_PART_COUNT] = {
+    [LZT_CKPT_MASTER] = LZT_STATE_PART_MASTER,
+    [LZT_CKPT_EXP_AVG] = LZT_STATE_PART_EXP_AVG,
+    [LZT_CKPT_EXP_AVG_SQ] = LZT_STATE_PART_EXP_AVG_SQ,
+};
+
+static lzt_status source(void *arg, uint32_t tensor, int part, float *out, lzt_error *err)
+{
+    return lzt_engine_read(arg, parts[part], tensor, out, err);
+}
+
+static lzt_status sink(void *arg, uint32_t tensor, int part, const float *in, lzt_error *err)
+{
+    return lzt_engine_write(arg, parts[part], tensor, in, err);
+}
+
+/* ---- saving and going on ---- */
+
+lzt_status lzt__checkpoint_save(const lzt_train_options *o, const lzt_progress_state *progress, lzt_error *err)
+{
+    lzt_engine_info info;
+    lzt_engine_get_info(o->engine, &info);
+    lzt_ckpt_state state = LZT_CKPT_STATE_INIT;
+    lzt_ckpt_options options = LZT_CKPT_OPTIONS_INIT;
+    lzt_ckpt_tensor *tensor = tensors_of(info.model, err);
+    if (!tensor) return LZT_ERR_NO_MEMORY;
+    json_t *fields = fields_of(&info, o->config, o->train);
+    char *text = json_dumps(fields, JSON_COMPACT);
+    state.step = progress->step;
+    state.applied_steps = progress->applied;
+    state.nonfinite_steps = progress->nonfinite;
+    state.epoch = lzt_batcher_epoch(o->train, progress->step);
+    state.seed = o->config->data_seed;
+    state.model_fingerprint = info.model->fingerprint;
+    state.config_json = text;
+    state.tensor = tensor;
+    state.tensor_count = info.model->tensor_count;
+    state.source = source;
+    state.arg = o->engine;
+    options.save_total_limit = o->config->save_total_limit;
+    options.note = o->note;
+    options.note_arg = o->note_arg;
+    lzt_status status = lzt_ckpt_save(o->checkpoints, &state, &options, err);
+    free(text);
+    json_decref(fields);
+    free(tensor);
+    return status;
+}
+
+static lzt_status load(lzt_train_options *o, const lzt_ckpt *ckpt, lzt_error *err)
+{
+    lzt_engine_info info;
+    lzt_engine_get_info(o->engine, &info);
+    const lzt_ckpt_info *from = lzt_ckpt_get_info(ckpt);
+    json_t *now = fields_of(&info, o->config, o->train);
+    lzt_status status = compare_fields(from, &info, now, err);
+    json_decref(now);
+    if (status) return status;
+    lzt_ckpt_tensor *tensor = tensors_of(info.model, err);
+    if (!tensor) return LZT_ERR_NO_MEMORY;
+    status = lzt_ckpt_load(ckpt, tensor, info.model->tensor_count, sink, o->engine, err);
+    free(tensor);
+    if (status) return status;
+    o->start_step = from->step;
+    o->applied_steps = from->applied_steps;
+    o->nonfinite_steps = from->nonfinite_steps;
+    char line[256];
+    snprintf(line, sizeof line, "going on from step %llu", (unsigned long long)from->step);
+    if (o->note) o->note(o->note_arg, line);
     return LZT_OK;
+}
+
+lzt_status lzt_train_resume(lzt_train_options *o, lzt_error *err)
+{
+    const char *wanted = o->config->resume_from_checkpoint ? o->config->resume_from_checkpoint : "auto";
+    lzt_ckpt *ckpt = NULL;
+    o->start_step = o->applied_steps = o->nonfinite_steps = 0;
+    if (!strcmp(wanted, "none")) return LZT_OK;
+    lzt_status status = strcmp(wanted, "auto") ? lzt_ckpt_open(wanted, &ckpt, err)
+                                               : lzt_ckpt_find_latest(o->checkpoints, o->note, o->note_arg, &ckpt, err);
+    if (!status && ckpt) status = load(o, ckpt, err);
+    lzt_ckpt_close(ckpt);
+    return status;
 }

@@ -2,16 +2,14 @@
 #ifndef LZT_RUN_CHECKPOINT_H
 #define LZT_RUN_CHECKPOINT_H
 
-#include "lazytrain/config.h"
-#include "lazytrain/run.h"
+#include "lazytrain/train.h"
 
 typedef struct lzt_progress_state {
     uint64_t step, applied, nonfinite;
 } lzt_progress_state;
 
 /* Writes checkpoints/step-N atomically; nothing may be pending. blocks: on disk */
-lzt_status lzt__checkpoint_save(lzt_engine *engine, const lzt_config *config, const char *checkpoints,
-                                const lzt_progress_state *progress, lzt_error *err);
+lzt_status lzt__checkpoint_save(const lzt_train_options *options, const lzt_progress_state *progress, lzt_error *err);
 
 /* Step 1's gradients as one safetensors file: F32, Hugging Face's names. */
 lzt_status lzt__gradients_write(lzt_engine *engine, const char *path, lzt_error *err);

@@ -163,7 +163,7 @@ static lzt_status save(trainer *t, lzt_error *err)
     if (!status) status = lzt_metrics_sync(t->options->metrics, err);
     if (status) return status;
     lzt_progress_state progress = {t->step, t->applied, t->nonfinite};
-    return lzt__checkpoint_save(t->engine, t->config, t->options->checkpoints, &progress, err);
+    return lzt__checkpoint_save(t->options, &progress, err);
 }
 
 static bool is_epoch_end(const trainer *t)
