@@ -175,6 +175,10 @@ typedef struct lzt_kern_cpu_options {
 
 /* Errors: LZT_ERR_USAGE: an ISA that this CPU lacks, or onednn where the library is missing. */
 LZT_EXPORT lzt_status lzt_kern_cpu_create(const lzt_kern_cpu_options *options, lzt_kern **kern, lzt_error *err);
+/* For benchmarks, the multiply-add peak: runs a loop of independent vector instructions in registers `rounds` times on
+ * every thread of a CPU kern and returns the floating-point operations of all; the caller takes the time. BF16 uses the
+ * BF16 dot product where the kern's instruction set has it, else F32; there is no loop for AMX tiles. blocks: yes */
+LZT_EXPORT double lzt_kern_cpu_peak(lzt_kern *kern, lzt_dtype dtype, uint64_t rounds);
 LZT_EXPORT void lzt_kern_destroy(lzt_kern *kern); /* NULL is allowed */
 /* allocates nothing of ours; one call at a time per kern. blocks: yes (CPU), no (CUDA) */
 LZT_EXPORT lzt_status lzt_kern_run(lzt_kern *kern, const lzt_kern_call *call, void *native_stream, lzt_error *err);

@@ -13,6 +13,7 @@ static const lzt_command *const commands[] = {
     &lzt_command_train,
     &lzt_command_eval,
     &lzt_command_generate,
+    &lzt_command_bench_gemm,
     &lzt_command_bench_step,
     &lzt_command_plan,
     &lzt_command_explain,

@@ -1,4 +1,5 @@
 /* f32 to the gradient dtype, element by element. */
+#include "kern/cpu/convert_isa.h"
 #include "kern/cpu/kern_cpu.h"
 
 #include <string.h>
@@ -10,19 +11,20 @@ uint64_t lzt__cpu_cast_scratch(const lzt_kern_cpu *kern, const lzt_kern_call *ca
     return 0;
 }
 
-static void to_bf16(const float *src, uint16_t *dst, uint64_t count)
-{
-    for (uint64_t i = 0; i < count; i++) dst[i] = lzt_bf16_from_f32(src[i]);
-}
+typedef struct cast {
+    const lzt_kern_call *call;
+    const lzt_convert_code *code;
+} cast;
 
 static void cast_part(void *arg, uint32_t part, uint32_t part_count)
 {
-    const lzt_kern_call *call = arg;
+    const cast *c = arg;
+    const lzt_kern_call *call = c->call;
     const float *src = call->ptr[0];
     uint64_t begin, end;
     lzt__team_split(call->dim[0], 4096, part, part_count, &begin, &end);
     if (call->grad_dtype == LZT_DTYPE_BF16)
-        to_bf16(src + begin, (uint16_t *)call->ptr[1] + begin, end - begin);
+        c->code->to_bf16(src + begin, (uint16_t *)call->ptr[1] + begin, end - begin);
     else
         memcpy((float *)call->ptr[1] + begin, src + begin, (end - begin) * sizeof(float));
 }
@@ -30,7 +32,7 @@ static void cast_part(void *arg, uint32_t part, uint32_t part_count)
 lzt_status lzt__cpu_cast(lzt_kern_cpu *kern, const lzt_kern_call *call, lzt_error *err)
 {
     (void)err;
-    lzt_kern_call copy = *call;
-    lzt__team_run(kern->team, cast_part, &copy);
+    cast c = {call, LZT_ISA_PICK(kern->build, lzt__convert_code)};
+    lzt__team_run(kern->team, cast_part, &c);
     return LZT_OK;
 }

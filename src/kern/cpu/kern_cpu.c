@@ -14,36 +14,14 @@ typedef struct operator_entry {
     uint64_t (*scratch_bytes)(const lzt_kern_cpu *kern, const lzt_kern_call *call);
 } operator_entry;
 
-#define ENTRY(lower)                                                                                                   \
-    {                                                                                                                  \
-        lzt__cpu_##lower, lzt__cpu_##lower##_scratch                                                                   \
-    }
+#define ENTRY(upper, lower) [LZT_OP_##upper] = {lzt__cpu_##lower, lzt__cpu_##lower##_scratch},
 
-/* An operator without functions is not built yet: running it is an error. */
-static const operator_entry operators[LZT_OP_COUNT] = {
-    [LZT_OP_LOSS_CHUNK] = ENTRY(loss_chunk),
-    [LZT_OP_CAST] = ENTRY(cast),
-    [LZT_OP_ROPE_TABLE] = ENTRY(rope_table),
-    [LZT_OP_RMSNORM_FWD] = ENTRY(rmsnorm_fwd),
-    [LZT_OP_RMSNORM_BWD] = ENTRY(rmsnorm_bwd),
-    [LZT_OP_HEAD_NORM_FWD] = ENTRY(head_norm_fwd),
-    [LZT_OP_HEAD_NORM_BWD] = ENTRY(head_norm_bwd),
-    [LZT_OP_ROPE] = ENTRY(rope),
-    [LZT_OP_SWIGLU_FWD] = ENTRY(swiglu_fwd),
-    [LZT_OP_SWIGLU_BWD] = ENTRY(swiglu_bwd),
-    [LZT_OP_ATTENTION_FWD] = ENTRY(attention_fwd),
-    [LZT_OP_ATTENTION_BWD] = ENTRY(attention_bwd),
-    [LZT_OP_GREEDY] = ENTRY(greedy),
-    [LZT_OP_LINEAR_FWD] = ENTRY(linear_fwd),
-    [LZT_OP_LINEAR_BWD_X] = ENTRY(linear_bwd_x),
-    [LZT_OP_LINEAR_BWD_W] = ENTRY(linear_bwd_w),
-};
+static const operator_entry operators[LZT_OP_COUNT] = {LZT_KERN_CPU_OPS(ENTRY)};
 
 static uint64_t scratch_bytes(const lzt_kern *kern, const lzt_kern_call *call)
 {
     assert(call->op > LZT_OP_NONE && call->op < LZT_OP_COUNT);
-    const operator_entry *entry = &operators[call->op];
-    return entry->run ? entry->scratch_bytes((const lzt_kern_cpu *)kern, call) : 0;
+    return operators[call->op].scratch_bytes((const lzt_kern_cpu *)kern, call);
 }
 
 static bool computable(lzt_dtype dtype)
@@ -54,7 +32,6 @@ static bool computable(lzt_dtype dtype)
 static lzt_status check(const lzt_kern_cpu *kern, const lzt_kern_call *call, lzt_error *err)
 {
     const char *name = lzt_op_name(call->op);
-    if (!operators[call->op].run) return lzt_fail(err, LZT_ERR_INTERNAL, name, "not built into the CPU backend");
     if (!computable(call->dtype) || !computable(call->grad_dtype))
         return lzt_fail(err, LZT_ERR_INTERNAL, name, "dtype %s with gradients in %s: only F32 and BF16 are computed",
                         lzt_dtype_name(call->dtype), lzt_dtype_name(call->grad_dtype));

@@ -442,11 +442,10 @@ static void test_greedy(void **state)
 
 /* ---- cast ---- */
 
-static void test_cast(void **state)
+static void cast_on(lzt_isa isa)
 {
-    (void)state;
     enum { COUNT = 10007 };
-    lzt_kern *kern = create(LZT_ISA_V2, 2);
+    lzt_kern *kern = create(isa, 2);
     array src = make(COUNT, LZT_DTYPE_F32), f32 = make(COUNT + 1, LZT_DTYPE_F32),
           bf16 = make(COUNT + 1, LZT_DTYPE_BF16);
     ((float *)src.data)[5] = NAN;
@@ -468,6 +467,13 @@ static void test_cast(void **state)
     assert_true(((float *)f32.data)[COUNT] == 42 && ((uint16_t *)bf16.data)[COUNT] == 42);
     lzt_kern_destroy(kern);
     free(src.data), free(f32.data), free(bf16.data);
+}
+
+static void test_cast(void **state)
+{
+    (void)state;
+    for (int isa = 0; isa <= LZT_ISA_AVX512; isa++)
+        if (lzt__isa_supported((lzt_isa)isa)) cast_on((lzt_isa)isa);
 }
 
 /* ---- calls and options that must be refused ---- */
@@ -544,6 +550,17 @@ static void test_options(void **state)
     unsetenv("LZT_CPU_ISA");
 }
 
+/* 12 vectors of at least 4 lanes, a multiply and an add each, on every thread. */
+static void test_peak(void **state)
+{
+    (void)state;
+    lzt_kern *one = create(LZT_ISA_V2, 1), *two = create(LZT_ISA_V2, 2);
+    assert_true(lzt_kern_cpu_peak(one, LZT_DTYPE_F32, 10) == 10.0 * 12 * 4 * 2);
+    assert_true(lzt_kern_cpu_peak(two, LZT_DTYPE_BF16, 10) == 2 * 10.0 * 12 * 4 * 2);
+    lzt_kern_destroy(one);
+    lzt_kern_destroy(two);
+}
+
 static void test_names_and_flops(void **state)
 {
     (void)state;
@@ -574,6 +591,7 @@ int main(void)
         cmocka_unit_test(test_cast),
         cmocka_unit_test(test_bad_calls),
         cmocka_unit_test(test_options),
+        cmocka_unit_test(test_peak),
         cmocka_unit_test(test_names_and_flops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

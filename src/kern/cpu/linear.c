@@ -1,4 +1,5 @@
 /* Linear layers on a batch: y = x w^T (+ bias) (+ residual) and its two gradients, each one matrix product. */
+#include "kern/cpu/convert_isa.h"
 #include "kern/cpu/gemm.h"
 #include "kern/cpu/kern_cpu.h"
 
@@ -94,17 +95,10 @@ typedef struct column_sums {
     void *sums;
     uint64_t tokens, columns;
     lzt_dtype dtype, sum_dtype;
+    const lzt_convert_code *code;
 } column_sums;
 
 enum { COLUMN_GRAIN = 64 };
-
-static void add_row(float *sum, const void *row, uint64_t count, lzt_dtype dtype)
-{
-    if (dtype == LZT_DTYPE_F32)
-        for (uint64_t i = 0; i < count; i++) sum[i] += ((const float *)row)[i];
-    else
-        for (uint64_t i = 0; i < count; i++) sum[i] += lzt_bf16_to_f32(((const uint16_t *)row)[i]);
-}
 
 static void sum_columns(void *arg, uint32_t part, uint32_t part_count)
 {
@@ -115,7 +109,8 @@ static void sum_columns(void *arg, uint32_t part, uint32_t part_count)
         float sum[COLUMN_GRAIN] = {0};
         uint64_t count = end - column < COLUMN_GRAIN ? end - column : COLUMN_GRAIN;
         for (uint64_t t = 0; t < s->tokens; t++)
-            add_row(sum, (const char *)s->dy + (t * s->columns + column) * size, count, s->dtype);
+            s->code->add(sum, (const char *)s->dy + (t * s->columns + column) * size, count,
+                         s->dtype == LZT_DTYPE_BF16);
         for (uint64_t i = 0; i < count; i++) {
             if (s->sum_dtype == LZT_DTYPE_F32)
                 ((float *)s->sums)[column + i] = sum[i];
@@ -129,7 +124,13 @@ lzt_status lzt__cpu_linear_bwd_w(lzt_kern_cpu *kern, const lzt_kern_call *call, 
 {
     uint64_t tokens = lzt__batch(call)->token_count;
     if (call->ptr[4]) {
-        column_sums s = {call->ptr[1], call->ptr[4], tokens, call->dim[2], call->dtype, call->grad_dtype};
+        column_sums s = {call->ptr[1],
+                         call->ptr[4],
+                         tokens,
+                         call->dim[2],
+                         call->dtype,
+                         call->grad_dtype,
+                         LZT_ISA_PICK(kern->build, lzt__convert_code)};
         lzt__team_run(kern->team, sum_columns, &s);
     }
     lzt_gemm g = backward_w(call, tokens);
