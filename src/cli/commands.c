@@ -26,6 +26,10 @@ static const lzt_command *const commands[] = {
     &lzt_command_model_verify,
     &lzt_command_completion,
     &lzt_command_docs,
+    &lzt_command_ckpt_ls,
+    &lzt_command_ckpt_verify,
+    &lzt_command_ckpt_prune,
+    &lzt_command_ckpt_export,
     &lzt_command_version,
 };
 /* clang-format on */

@@ -25,6 +25,10 @@ extern const lzt_command lzt_command_plan;
 extern const lzt_command lzt_command_report;
 extern const lzt_command lzt_command_trace;
 extern const lzt_command lzt_command_train;
+extern const lzt_command lzt_command_ckpt_ls;
+extern const lzt_command lzt_command_ckpt_verify;
+extern const lzt_command lzt_command_ckpt_prune;
+extern const lzt_command lzt_command_ckpt_export;
 extern const lzt_command lzt_command_version;
 
 /* Command index in 0..lzt_command_count()-1. */
