@@ -9,7 +9,7 @@ _lazytrain() {
     case "$command" in
         bench)
             if [ "$COMP_CWORD" -eq 2 ]; then
-                COMPREPLY=($(compgen -W "step " -- "$cur"))
+                COMPREPLY=($(compgen -W "gemm step " -- "$cur"))
                 return
             fi
             command="$command ${COMP_WORDS[2]}" ;;
@@ -41,6 +41,13 @@ _lazytrain() {
         "generate --max-new-tokens") COMPREPLY=(); return ;;
         "generate --dtype") COMPREPLY=($(compgen -W "f32 bf16" -- "$cur")); return ;;
         "generate --tokenizer") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "bench gemm --shape") COMPREPLY=(); return ;;
+        "bench gemm --tokens") COMPREPLY=(); return ;;
+        "bench gemm --dtype") COMPREPLY=($(compgen -W "f32 bf16" -- "$cur")); return ;;
+        "bench gemm --gemm") COMPREPLY=($(compgen -W "auto own onednn" -- "$cur")); return ;;
+        "bench gemm --isa") COMPREPLY=(); return ;;
+        "bench gemm --threads") COMPREPLY=(); return ;;
+        "bench gemm --repeats") COMPREPLY=(); return ;;
         "bench step --model") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "bench step --batch") COMPREPLY=(); return ;;
         "bench step --seq") COMPREPLY=(); return ;;
@@ -94,6 +101,7 @@ _lazytrain() {
         "train") options="--help --dry-run --device-cap --dump-gradients --trace --quiet --json" ;;
         "eval") options="--help --model --dataset --dtype --batch-size --max-seq-length --tokenizer --json" ;;
         "generate") options="--help --model --prompt-ids --prompt --max-new-tokens --dtype --tokenizer --json" ;;
+        "bench gemm") options="--help --shape --tokens --dtype --gemm --isa --threads --repeats --json" ;;
         "bench step") options="--help --model --batch --seq --dtype --steps --warmup --plan --device-cap --link-gbps --compute-slowdown --json" ;;
         "plan") options="--help --model --output --json --batch-size --max-seq-len --dtype-bytes --peak-cap-gb --baseline-peak-gb --baseline-checkpoint-interval --max-segment-layers --cpu-activation-budget-gb --enable-nvme-offload --nvme-activation-budget-gb --nvme-transfer-mode --layer-recompute-ms --linear-recompute-ratio --enable-overlap-aware-offload --enable-overlap-aware-nvme --activation-comm-capacity-fraction --activation-comm-window-ms-scale --nvme-comm-capacity-fraction --nvme-comm-window-ms-scale --activation-h2d-bandwidth-gbps --activation-d2h-bandwidth-gbps --nvme-read-bandwidth-gbps --nvme-write-bandwidth-gbps --include-param-grad-pcie --optimizer-state-mode --optimizer-max-8bit-fraction --optimizer-alpha-step-sec --optimizer-fast-grad-clip-saving-sec --optimizer-full-8bit-extra-step-sec --hidden-nvme-offload-tiebreak-ms --checkpoint-penalty --reference-schedule --lock-reference-edges --lock-reference-gpu-checkpoints --time-limit-sec --solver --highs-library --sweep --trust-remote-code" ;;
         "explain") options="--help" ;;

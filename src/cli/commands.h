@@ -5,10 +5,6 @@
 #include "cli/options.h"
 
 /* Each cmd_*.c defines its table as `const lzt_command lzt_command_NAME`; declare it here, list it in commands.c. */
-extern const lzt_command lzt_command_check;
-extern const lzt_command lzt_command_config_show;
-extern const lzt_command lzt_command_explain;
-extern const lzt_command lzt_command_plan;
 extern const lzt_command lzt_command_bench_gemm;
 extern const lzt_command lzt_command_bench_step;
 extern const lzt_command lzt_command_check;
