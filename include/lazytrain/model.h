@@ -122,7 +122,7 @@ typedef struct lzt_model_info {
     lzt_rope_type rope_type;
     double rope_theta, rope_attention_factor;
     const float *inv_freq;                           /* [rotary_dim / 2] f32, after scaling */
-    int32_t bos_id, eos_id[8], eos_id_count, pad_id; /* -1: none; eos from config.json or generation_config.json */
+    int32_t bos_id, eos_id[8], eos_id_count, pad_id; /* -1: none; eos from either file, pad from config.json */
     uint64_t parameters, parameters_active;
     uint64_t fingerprint;     /* hash of arch, shapes and numeric settings; not of the weights */
     const lzt_layer *layer;   /* [layer_count] */

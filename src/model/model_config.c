@@ -667,8 +667,6 @@ lzt_status lzt__model_config_generation(lzt__model_config *config, const char *t
     lzt__model_json root = {object, "", where, err, LZT_OK};
     const json_t *eos = lzt__model_json_get(&root, "eos_token_id");
     if (eos) parse_eos(&root, eos, config);
-    if (config->pad_id < 0)
-        config->pad_id = parse_id(&root, "pad_token_id", lzt__model_json_get(&root, "pad_token_id"), -1);
     json_decref(object);
     return root.status;
 }

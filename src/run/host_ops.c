@@ -58,6 +58,8 @@ static void store_row(void *gradient, const float *sum, uint64_t count, lzt_dtyp
         }
 }
 
+/* The row of the padding id gets no gradient from lookups: transformers makes the embedding with padding_idx, so that
+ * a model whose pad and end-of-turn ids are one trains that row through the head alone. */
 static void scatter(const lzt_host_call *c)
 {
     const lzt_numerics *numerics = &c->engine->plan.numerics;
@@ -70,9 +72,11 @@ static void scatter(const lzt_host_call *c)
     heap_sort(key, n);
     for (uint64_t i = 0; i < n;) {
         uint64_t id = key[i] >> 32;
+        bool padding = c->engine->info->pad_id >= 0 && id == (uint64_t)c->engine->info->pad_id;
         memset(sum, 0, columns * sizeof *sum);
         for (; i < n && key[i] >> 32 == id; i++)
             add_row(sum, (const char *)c->ptr[1] + (key[i] & 0xffffffff) * in_bytes, columns, numerics->dtype);
+        if (padding) continue;
         store_row((char *)c->ptr[2] + id * out_bytes, sum, columns, numerics->grad_dtype);
     }
 }
