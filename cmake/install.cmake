@@ -9,6 +9,13 @@ install(TARGETS lazytrain_shared EXPORT lazytrain-shared LIBRARY DESTINATION ${C
 install(TARGETS lazytrain_static EXPORT lazytrain-static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/lazytrain DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
+install(DIRECTORY docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
+install(DIRECTORY docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man5 FILES_MATCHING PATTERN "*.5")
+install(FILES docs/completion/lazytrain.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+        RENAME lazytrain)
+install(FILES docs/completion/_lazytrain DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(FILES docs/completion/lazytrain.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+
 set(lzt_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lazytrain)
 foreach(kind shared static)
   install(EXPORT lazytrain-${kind} NAMESPACE lazytrain:: FILE lazytrain-${kind}.cmake DESTINATION ${lzt_cmake_dir})

@@ -215,7 +215,7 @@ static const lzt_key table[] = {
 
     /* optimizer */
     {"optimizer.master", NULL, CHOICE(optimizer.master), .choices = "split|f32|bf16_sr", .fallback = "split",
-     .not_yet = "bf16_sr",
+     .not_yet = "f32|bf16_sr",
      .help = "The FP32 master: in two 16-bit halves, whole, or none with stochastic rounding."},
     {"optimizer.moments", NULL, CHOICE(optimizer.moments), .choices = "f32|hybrid_8bit_adam", .fallback = "f32",
      .not_yet = "hybrid_8bit_adam",

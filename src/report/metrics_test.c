@@ -118,6 +118,62 @@ static void a_step_has_the_fixed_names(void **state)
     json_decref(line);
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/* Every allocation of this program passes here; glibc's own functions do the work. */
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t bytes);
+void *__libc_realloc(void *p, size_t bytes);
+void *malloc(size_t bytes);
+void *calloc(size_t count, size_t bytes);
+void *realloc(void *p, size_t bytes);
+
+static uint64_t allocations;
+
+void *malloc(size_t bytes)
+{
+    allocations++;
+    return __libc_malloc(bytes);
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+    allocations++;
+    return __libc_calloc(count, bytes);
+}
+
+void *realloc(void *p, size_t bytes)
+{
+    allocations++;
+    return __libc_realloc(p, bytes);
+}
+
+static void a_step_allocates_nothing(void **state)
+{
+    (void)state;
+    lzt_metrics *metrics = open_metrics(lzt__os_posix(), false, 0);
+    lzt_progress progress = {.stream = fopen("/dev/null", "w"), .total_steps = 20, .logging_steps = 1};
+    lzt_step_metrics m = example(1);
+    lzt_progress_step(&progress, &m); /* the stream's own buffer */
+    uint64_t before = allocations;
+    assert_true(before > 0);
+    for (m.step = 2; m.step <= 20; m.step++) {
+        lzt_status status = lzt_metrics_step(metrics, &m, &err);
+        lzt_progress_step(&progress, &m);
+        if (status) fail();
+    }
+    assert_int_equal(allocations, before);
+    fclose(progress.stream);
+    lzt_metrics_close(metrics);
+}
+#else
+static void a_step_allocates_nothing(void **state)
+{
+    (void)state;
+    print_message("allocations are counted in builds without sanitizers\n");
+    skip();
+}
+#endif
+
 static void what_is_not_finite_is_null(void **state)
 {
     (void)state;
@@ -331,10 +387,15 @@ static void tensorboard_records_are_whole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_step_has_the_fixed_names),           TEST(what_is_not_finite_is_null),
-        TEST(trainer_log_has_llama_factorys_names), TEST(resuming_cuts_what_came_later),
-        TEST(a_full_disk_costs_no_other_line),      TEST(every_failing_call_of_open_is_reported),
-        TEST(history_names_the_bad_line),           TEST(tensorboard_records_are_whole),
+        TEST(a_step_has_the_fixed_names),
+        TEST(a_step_allocates_nothing),
+        TEST(what_is_not_finite_is_null),
+        TEST(trainer_log_has_llama_factorys_names),
+        TEST(resuming_cuts_what_came_later),
+        TEST(a_full_disk_costs_no_other_line),
+        TEST(every_failing_call_of_open_is_reported),
+        TEST(history_names_the_bad_line),
+        TEST(tensorboard_records_are_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
