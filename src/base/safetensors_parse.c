@@ -394,12 +394,20 @@ static lzt_status index_names(cursor *c, keyed *sorted)
     return LZT_OK;
 }
 
+/* As most writers leave it. */
+static bool is_sorted(const keyed *sorted, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++)
+        if (compare_keyed(&sorted[i - 1], &sorted[i]) > 0) return false;
+    return true;
+}
+
 /* Sorted by offset, the tensors must follow each other from 0 to the end of the data. */
 static lzt_status check_tiles(cursor *c, keyed *sorted, uint64_t data_bytes)
 {
     const lzt__st *st = c->st;
     for (uint32_t i = 0; i < st->count; i++) sorted[i] = (keyed){st->entry[i].begin, st->entry[i].end, i, NULL};
-    qsort(sorted, st->count, sizeof *sorted, compare_keyed);
+    if (!is_sorted(sorted, st->count)) qsort(sorted, st->count, sizeof *sorted, compare_keyed);
     uint64_t at = 0;
     char what[160];
     for (uint32_t i = 0; i < st->count; i++) {
