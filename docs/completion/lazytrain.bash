@@ -3,7 +3,7 @@ _lazytrain() {
     local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" command="${COMP_WORDS[1]}" options=""
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "train eval generate bench plan explain check compare report trace config model completion version --help --version" -- "$cur"))
+        COMPREPLY=($(compgen -W "train eval generate bench plan explain check compare report trace config model completion ckpt version --help --version" -- "$cur"))
         return
     fi
     case "$command" in
@@ -22,6 +22,12 @@ _lazytrain() {
         model)
             if [ "$COMP_CWORD" -eq 2 ]; then
                 COMPREPLY=($(compgen -W "inspect verify " -- "$cur"))
+                return
+            fi
+            command="$command ${COMP_WORDS[2]}" ;;
+        ckpt)
+            if [ "$COMP_CWORD" -eq 2 ]; then
+                COMPREPLY=($(compgen -W "ls verify prune export " -- "$cur"))
                 return
             fi
             command="$command ${COMP_WORDS[2]}" ;;
@@ -96,6 +102,9 @@ _lazytrain() {
         "compare --steps") COMPREPLY=(); return ;;
         "compare --last") COMPREPLY=(); return ;;
         "report --output") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "ckpt prune --keep") COMPREPLY=(); return ;;
+        "ckpt export --model") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "ckpt export --dtype") COMPREPLY=($(compgen -W "f32 bf16" -- "$cur")); return ;;
     esac
     case "$command" in
         "train") options="--help --dry-run --device-cap --dump-gradients --trace --quiet --json" ;;
@@ -113,6 +122,10 @@ _lazytrain() {
         "model inspect") options="--help --json" ;;
         "model verify") options="--help --data --json" ;;
         "completion") options="--help" ;;
+        "ckpt ls") options="--help --json" ;;
+        "ckpt verify") options="--help --json" ;;
+        "ckpt prune") options="--help --keep --dry-run --json" ;;
+        "ckpt export") options="--help --model --dtype --json" ;;
         "version") options="--help --json" ;;
     esac
     case "$cur" in
