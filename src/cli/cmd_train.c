@@ -181,6 +181,21 @@ static lzt_status open_all(lzt_session *s, lzt_error *err)
                                     c->gradient_accumulation_steps, true, err);
 }
 
+/* What the checked device found, task by task; one finding is a fault of ours. */
+static lzt_status judge_device(const lzt_dev *dev, lzt_error *err)
+{
+    lzt_finding f;
+    uint64_t count = lzt_dev_finding_count(dev);
+    if (!count) return LZT_OK;
+    for (uint64_t i = 0; i < count && i < 20 && lzt_dev_finding(dev, i, &f); i++)
+        lzt_talk("cpu-checked: %s access: %s%s%s, %s memory at %llu, %llu bytes",
+                 f.kind == LZT_FINDING_UNORDERED ? "unordered" : "undeclared", f.first, f.second[0] ? " and " : "",
+                 f.second, f.space == LZT_SPACE_DEVICE ? "device" : "host", (unsigned long long)f.offset,
+                 (unsigned long long)f.bytes);
+    return lzt_fail(err, LZT_ERR_INTERNAL, "cpu-checked", "%llu accesses were not ordered or not declared",
+                    (unsigned long long)count);
+}
+
 static lzt_status train(const lzt_args *args, lzt_session *s, lzt_error *err)
 {
     const lzt_config *c = s->config;
@@ -216,6 +231,7 @@ static lzt_status train(const lzt_args *args, lzt_session *s, lzt_error *err)
     if (!status) status = lzt_train_run(&train_options, &outcome, err);
     lzt_progress_clear(&progress);
     lzt_metrics_close(metrics);
+    if (!status) status = judge_device(lzt_engine_dev(s->engine), err);
     bool nothing_left = train_options.start_step >= total && train_options.start_step > 0;
     if (!status && !nothing_left) status = save_final(s, err);
     if (!status && !nothing_left && !lzt_args_flag(args, "quiet"))
