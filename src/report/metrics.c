@@ -155,6 +155,10 @@ static lzt_status open_events(lzt_metrics *m, lzt_error *err)
     snprintf(name, sizeof name, "events.out.tfevents.%.0f.%s.%ld.lazytrain", now, host, (long)getpid());
     status = open_file(m, &m->events, name, err);
     if (status) return status;
+    struct stat st; /* two runs in one second: records are appended to the first one's */
+    int rc = m->os->fstat(m->os, m->events.fd, &st);
+    if (rc < 0) return lzt_fail_os(err, LZT_ERR_STORAGE, -rc, m->events.path, "cannot be examined");
+    m->events.offset = (uint64_t)st.st_size;
     uint8_t *out = (uint8_t *)m->line;
     size_t bytes = lzt__event_version(now, out, LINE_SIZE);
     if (m->options.resume) bytes += lzt__event_restart(now, m->options.start_step + 1, out + bytes, LINE_SIZE - bytes);
