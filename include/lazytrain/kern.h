@@ -89,7 +89,7 @@ typedef enum lzt_op {
 
     /* RMSNorm of each query and key head over head_dim.  ptr: batch, qkv (ld L), wq[D], wk[D], qk[T, (Q+K)*D].
      * dim: T, Q heads, K heads, D, L. The first Q*D columns of qkv are the queries, the next K*D the keys.
-     * real[0] eps, real[1] added to w */
+     * real[0] eps, real[1] added to w. No rstd is kept: backward takes it from qkv again. */
     LZT_OP_HEAD_NORM_FWD,
 
     /* ptr: batch, dqk (ld L: the first (Q+K)*D columns of dqkv, replaced by the gradient of the raw queries and keys),
@@ -97,12 +97,16 @@ typedef enum lzt_op {
     LZT_OP_HEAD_NORM_BWD,
 
     /* Rotates the first R of each head's D columns in place, half-split pairs (i, i + R/2); real[0] = +1 forward, -1
-     * backward.  ptr: batch, table f32[T,R/2,2], x (ld L).  dim: T, heads, D, R, L */
+     * backward (the transpose, the table's factor included).  ptr: batch, table f32[T,R/2,2], x (ld L).  dim: T, heads,
+     * D, R (even, at most D), L */
     LZT_OP_ROPE,
 
     /* Causal attention within documents, grouped queries (query head h reads kv head h / (Q/K)).  ptr: batch, q (ld
      * Lq), k (ld Lk), v (ld Lv), o[T, Q*D], lse f32[Q, T].  dim: T, Q, K, D, Lq, Lk, Lv, window (0: none; else a token
-     * sees itself and the window-1 before it), tile (query rows a block; 0: the kernel's own).  real[0]: scale */
+     * sees itself and the window-1 before it), tile (query rows a block; 0: the kernel's own).  real[0]: scale > 0.
+     * lse is the natural logarithm of the sum of e^(scale q.k). Nothing is counted from anywhere but a document's
+     * beginning: its rows of o, lse, dq, dk and dv are the same bits alone and packed, at any T; a NaN stays in its
+     * document. On the CPU the tile shows in the bits of backward, not of forward. */
     LZT_OP_ATTENTION_FWD,
 
     /* ptr: batch, q, k, v, o, lse, do[T, Q*D], dq (ld Lq'), dk (ld Lk'), dv (ld Lv').  dim: T, Q, K, D, L of q and k
