@@ -1,7 +1,7 @@
 /* Goal: two solvers that know nothing of each other agree. Method: random instances, every switch, lock, odd length and
  * zero budget among them; HiGHS starts cold. Equal sizes: dp and HiGHS must say the same status and, recomputed by the
  * checker, the same objective within 1e-6 ms. Unequal: bound <= optimum <= objective, and optimal means equal.
- * LZT_AGREE_COUNT sets the number of instances (default 300; the acceptance script asks for 10,000). */
+ * LZT_AGREE_COUNT sets the number of instances (default 150; the acceptance script asks for 10,000). */
 #include "lazytrain/solve.h"
 #include "solve/random_problem.h"
 
@@ -17,7 +17,7 @@
 static uint64_t instance_count(void)
 {
     const char *text = getenv("LZT_AGREE_COUNT");
-    return text ? strtoull(text, NULL, 10) : 300;
+    return text ? strtoull(text, NULL, 10) : 150;
 }
 
 static void run_solver(const lzt_problem *p, lzt_solver solver, lzt_tier *boundary, lzt_solve_result *result)
@@ -26,6 +26,8 @@ static void run_solver(const lzt_problem *p, lzt_solver solver, lzt_tier *bounda
     lzt_error err = {0};
     options.solver = solver;
     options.cold_start = true;
+    options.time_limit_s = 600;
+    options.label_limit = UINT64_C(1) << 18; /* so that the result does not depend on the machine's speed */
     if (lzt_solve(p, &options, boundary, result, &err)) fail_msg("%s: %s", err.where, err.message);
 }
 
@@ -43,7 +45,17 @@ static void scale_times(lzt_problem *p)
     p->penalty_ps *= 10;
 }
 
-static void compare(uint64_t seed, bool unequal, uint64_t *feasible)
+/* Of unequal sizes the dp proves what its limit allows; its claims must hold in any case. */
+static bool agrees(const lzt_solve_result *dp, const lzt_solve_result *highs, bool unequal)
+{
+    bool same = dp->status == highs->status && distance(dp->objective_ps, highs->objective_ps) <= TOLERANCE_PS;
+    if (same || !unequal || highs->status != LZT_PLAN_OPTIMAL) return same;
+    if (dp->status != LZT_PLAN_FEASIBLE && dp->status != LZT_PLAN_LIMIT) return false;
+    bool above = dp->status == LZT_PLAN_LIMIT || highs->objective_ps <= dp->objective_ps + TOLERANCE_PS;
+    return above && dp->bound_ps <= highs->objective_ps + TOLERANCE_PS;
+}
+
+static void compare(uint64_t seed, bool unequal, uint64_t *feasible, uint64_t *proven)
 {
     lzt__dice dice = {seed, 1};
     lzt_problem p;
@@ -53,20 +65,22 @@ static void compare(uint64_t seed, bool unequal, uint64_t *feasible)
     scale_times(&p);
     run_solver(&p, LZT_SOLVER_DP, boundary, &dp);
     run_solver(&p, LZT_SOLVER_HIGHS, boundary, &highs);
-    if (dp.status != highs.status || distance(dp.objective_ps, highs.objective_ps) > TOLERANCE_PS)
+    if (!agrees(&dp, &highs, unequal))
         fail_msg("seed %llu: dp %s %llu, highs %s %llu", (unsigned long long)seed, lzt_plan_status_name(dp.status),
                  (unsigned long long)dp.objective_ps, lzt_plan_status_name(highs.status),
                  (unsigned long long)highs.objective_ps);
-    *feasible += dp.status == LZT_PLAN_OPTIMAL;
+    *feasible += highs.status == LZT_PLAN_OPTIMAL;
+    *proven += dp.status == highs.status;
     lzt_problem_fini(&p);
 }
 
 static void run(bool unequal, uint64_t first, uint64_t count)
 {
-    uint64_t feasible = 0;
-    for (uint64_t seed = first; seed < first + count; seed++) compare(seed, unequal, &feasible);
-    print_message("%llu instances agree, %llu of them feasible\n", (unsigned long long)count,
-                  (unsigned long long)feasible);
+    uint64_t feasible = 0, proven = 0;
+    for (uint64_t seed = first; seed < first + count; seed++) compare(seed, unequal, &feasible, &proven);
+    print_message("%llu instances agree, %llu of them feasible, %llu proven by both\n", (unsigned long long)count,
+                  (unsigned long long)feasible, (unsigned long long)proven);
+    assert_true(proven * 20 >= count * 19);
     assert_true(count < 100 || (feasible * 4 > count && feasible < count)); /* both outcomes are exercised */
 }
 
@@ -88,7 +102,7 @@ static void test_unequal_limited(void **unused)
 {
     (void)unused;
     uint64_t limited = 0;
-    for (uint64_t seed = 0; seed < 20; seed++) {
+    for (uint64_t seed = 0; seed < 10; seed++) {
         lzt__dice dice = {seed, 7};
         lzt_solve_options options = LZT_SOLVE_OPTIONS_INIT;
         lzt_problem p;
@@ -98,7 +112,7 @@ static void test_unequal_limited(void **unused)
         scale_times(&p);
         options.solver = LZT_SOLVER_DP;
         options.time_limit_s = 0;
-        options.label_limit = 20000;
+        options.label_limit = 80000;
         assert_int_equal(lzt_solve(&p, &options, boundary, &dp, NULL), 0);
         run_solver(&p, LZT_SOLVER_HIGHS, boundary, &highs);
         if (highs.status == LZT_PLAN_OPTIMAL) {
@@ -109,8 +123,8 @@ static void test_unequal_limited(void **unused)
         limited += dp.status == LZT_PLAN_FEASIBLE;
         lzt_problem_fini(&p);
     }
-    print_message("%llu of 20 ended at the limit\n", (unsigned long long)limited);
-    assert_true(limited >= 3);
+    print_message("%llu of 10 ended at the limit\n", (unsigned long long)limited);
+    assert_true(limited >= 2);
 }
 
 int main(void)

@@ -107,11 +107,19 @@ static bool tier_allowed(const dp *d, uint64_t i, lzt_tier tier)
     return !d->p->lock_gpu || (tier == LZT_TIER_GPU) == d->p->locked_gpu[i];
 }
 
-/* Every label of boundary i that continues one of boundary `to`. */
-static lzt_status extend(dp *d, uint64_t i, uint64_t to, lzt_error *err)
+/* The exact sweep has met a limit. A label here weighs several of the uniform programme's, and is compared with all of
+ * its row. */
+static bool is_exhausted(const dp *d, uint64_t width, uint64_t i)
+{
+    return lzt__solve_expired(d->v) || (!width && d->label_count + d->rows[i].count > d->v->label_limit / 16);
+}
+
+/* Every label of boundary i that continues one of boundary `to`, until a limit is met. */
+static lzt_status extend(dp *d, uint64_t width, uint64_t i, uint64_t to, lzt_error *err)
 {
     const uint64_t cost = d->v->layer_prefix_ps[to - 1] - d->v->layer_prefix_ps[i];
-    for (uint64_t k = 0; k < d->rows[to].count; k++)
+    for (uint64_t k = 0; k < d->rows[to].count; k++) {
+        if (k % 64 == 0 && is_exhausted(d, width, i)) return LZT_OK;
         for (int t = 0; t < 3; t++) {
             label a = d->rows[to].label[k];
             if (!tier_allowed(d, i, (lzt_tier)t)) continue;
@@ -123,6 +131,7 @@ static lzt_status extend(dp *d, uint64_t i, uint64_t to, lzt_error *err)
             lzt_status status = add_label(d, &d->rows[i], &a, err);
             if (status) return status;
         }
+    }
     return LZT_OK;
 }
 
@@ -130,6 +139,23 @@ static int cheaper(const void *a, const void *b)
 {
     uint64_t x = total_ps(a), y = total_ps(b);
     return (x > y) - (x < y);
+}
+
+static int smaller(const void *a, const void *b)
+{
+    const label *l = a, *r = b;
+    uint64_t x = l->used_bytes[0] + l->used_bytes[1] + l->used_bytes[2];
+    uint64_t y = r->used_bytes[0] + r->used_bytes[1] + r->used_bytes[2];
+    return (x > y) - (x < y);
+}
+
+/* Half of what stays is cheap, the other half small: the cheapest labels alone fill the tiers and then find no end. */
+static void narrow(row *r, uint64_t width)
+{
+    uint64_t cheap = width / 2;
+    qsort(r->label, r->count, sizeof *r->label, cheaper);
+    qsort(r->label + cheap, r->count - cheap, sizeof *r->label, smaller);
+    r->count = width;
 }
 
 static void take_best(dp *d)
@@ -173,17 +199,15 @@ static lzt_status sweep(dp *d, uint64_t width, bool *finished, lzt_error *err)
         if (end - i > d->p->max_segment) end = i + d->p->max_segment;
         if (!lzt__solve_allowed(d->v, i)) continue;
         for (uint64_t to = i + 1; !status && to <= end; to++) {
-            status = extend(d, i, to, err);
-            if (lzt__solve_expired(d->v)) return status;
+            status = extend(d, width, i, to, err);
+            if (is_exhausted(d, width, i)) return status;
         }
         row *r = &d->rows[i];
         if (width && r->count > width) {
-            qsort(r->label, r->count, sizeof *r->label, cheaper);
-            r->count = width;
+            narrow(r, width);
             d->dropped = true;
         }
         d->label_count += r->count;
-        if (!width && d->label_count > d->v->label_limit / 4) return status;
     }
     if (status) return status;
     take_best(d);
