@@ -47,7 +47,9 @@ static lzt_status find_trace(const char *path, char *out, size_t size, lzt_error
         snprintf(out, size, "%s", file);
     }
     closedir(d);
-    return newest ? LZT_OK : lzt_fail(err, LZT_ERR_USAGE, path, "the run has no trace-*.json");
+    if (newest) return LZT_OK;
+    lzt_fail(err, LZT_ERR_USAGE, path, "the run has no trace-*.json");
+    return lzt_hint(err, "train --trace writes one");
 }
 
 static lane *find_lane(lanes *all, json_int_t process, json_int_t thread)
