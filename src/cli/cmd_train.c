@@ -181,6 +181,22 @@ static lzt_status open_all(lzt_session *s, lzt_error *err)
                                     c->gradient_accumulation_steps, true, err);
 }
 
+/* The run was complete before, and its final model was written after its last checkpoint: a run that was killed between
+ * the two still owes it. */
+static bool nothing_is_left(const lzt_session *s, const char *checkpoints, uint64_t start_step, uint64_t total)
+{
+    char path[4200];
+    struct stat final, last;
+    if (start_step < total || !start_step) return false;
+    if (!s->config->save_final) return true;
+    snprintf(path, sizeof path, "%s/final", s->config->output_dir);
+    if (stat(path, &final)) return false;
+    snprintf(path, sizeof path, "%s/step-%llu", checkpoints, (unsigned long long)start_step);
+    if (stat(path, &last)) return true;
+    return final.st_mtim.tv_sec > last.st_mtim.tv_sec ||
+           (final.st_mtim.tv_sec == last.st_mtim.tv_sec && final.st_mtim.tv_nsec >= last.st_mtim.tv_nsec);
+}
+
 /* What the checked device found, task by task; one finding is a fault of ours. */
 static lzt_status judge_device(const lzt_dev *dev, lzt_error *err)
 {
@@ -232,7 +248,7 @@ static lzt_status train(const lzt_args *args, lzt_session *s, lzt_error *err)
     lzt_progress_clear(&progress);
     lzt_metrics_close(metrics);
     if (!status) status = judge_device(lzt_engine_dev(s->engine), err);
-    bool nothing_left = train_options.start_step >= total && train_options.start_step > 0;
+    bool nothing_left = nothing_is_left(s, checkpoints, train_options.start_step, total);
     if (!status && !nothing_left) status = save_final(s, err);
     if (!status && !nothing_left && !lzt_args_flag(args, "quiet"))
         lzt_talk("done: %llu steps, %llu skipped; loss %.6f%s%s", (unsigned long long)outcome.steps,

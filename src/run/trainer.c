@@ -217,6 +217,7 @@ static lzt_status loop(trainer *t, lzt_error *err)
     lzt_step_metrics metrics;
     if (t->step == 0 && t->config->eval_on_start && t->config->eval_strategy != LZT_CONFIG_STRATEGY_NO)
         status = evaluate(t, err);
+    if (t->step > 0 && eval_due(t)) status = evaluate(t, err); /* a signal hit it before; else it is there already */
     while (!status && t->step < t->total_steps) {
         if (stopping(t)) return interrupt(t, err);
         status = run_step(t, &metrics, err);
