@@ -66,7 +66,7 @@ typedef struct lzt_dataset_options {
     uint64_t max_seq_length; /* tokens; 0: nothing is truncated */
     uint64_t max_samples;    /* rows of the file that are used, from the start; 0: all */
     const lzt_tokenizer *tokenizer; /* NULL: pre-tokenised rows only */
-    const lzt_template *chat;       /* for conversations and pairs; NULL: a pair is query + response as they stand */
+    lzt_template *chat;             /* for conversations and pairs; NULL: a pair is query + response as they stand */
     const char *query_field;        /* of pairs; both or none. NULL: detected (query/response, question/answer, */
     const char *response_field;     /* prompt/completion, instruction[/input]/output) */
     lzt_bad_row on_bad_row;

@@ -56,6 +56,8 @@ LZT_EXPORT int32_t lzt_tokenizer_id(const lzt_tokenizer *tokenizer, const char *
 LZT_EXPORT const char *lzt_tokenizer_bytes(const lzt_tokenizer *tokenizer, int32_t id, uint64_t *size);
 /* true for a control token, which decoding may leave out. */
 LZT_EXPORT bool lzt_tokenizer_is_special(const lzt_tokenizer *tokenizer, int32_t id);
+/* true for a token that is matched as a whole before text is split, special or not. */
+LZT_EXPORT bool lzt_tokenizer_is_added(const lzt_tokenizer *tokenizer, int32_t id);
 
 typedef enum lzt_encode_flag {
     LZT_ENCODE_ADDED = 1,  /* added tokens are matched in the text */

@@ -18,6 +18,8 @@ static const lzt_command *const commands[] = {
     &lzt_command_plan,
     &lzt_command_explain,
     &lzt_command_check,
+    &lzt_command_data_tokenize,
+    &lzt_command_data_render,
     &lzt_command_compare,
     &lzt_command_report,
     &lzt_command_trace,

@@ -5,19 +5,21 @@
 #include "cli/options.h"
 
 /* Each cmd_*.c defines its table as `const lzt_command lzt_command_NAME`; declare it here, list it in commands.c. */
+extern const lzt_command lzt_command_check;
+extern const lzt_command lzt_command_config_show;
+extern const lzt_command lzt_command_data_render;
+extern const lzt_command lzt_command_data_tokenize;
+extern const lzt_command lzt_command_explain;
+extern const lzt_command lzt_command_plan;
 extern const lzt_command lzt_command_bench_gemm;
 extern const lzt_command lzt_command_bench_step;
-extern const lzt_command lzt_command_check;
 extern const lzt_command lzt_command_compare;
 extern const lzt_command lzt_command_completion;
-extern const lzt_command lzt_command_config_show;
 extern const lzt_command lzt_command_docs;
 extern const lzt_command lzt_command_eval;
-extern const lzt_command lzt_command_explain;
 extern const lzt_command lzt_command_generate;
 extern const lzt_command lzt_command_model_inspect;
 extern const lzt_command lzt_command_model_verify;
-extern const lzt_command lzt_command_plan;
 extern const lzt_command lzt_command_report;
 extern const lzt_command lzt_command_trace;
 extern const lzt_command lzt_command_train;

@@ -26,6 +26,9 @@ struct lzt_dataset {
     lzt_dataset_report report;
     lzt__json_doc doc;
     lzt__rowbuf buf;
+    lzt__rowmaker maker;
+    char *csv; /* a record as JSON */
+    uint64_t csv_capacity;
 };
 
 /* What the policies say about a row that could be read. */
@@ -36,21 +39,47 @@ static void name_place(const lzt_dataset *d, uint64_t row, char *where, size_t s
     snprintf(where, size, "%s:%u", d->path, d->file.row[row].line);
 }
 
+/* A tokenizer can know more ids than the model has rows. */
+static lzt_status check_ids(const lzt_dataset *d, const char *where, lzt_error *err)
+{
+    for (uint64_t i = 0; d->o.vocabulary && i < d->buf.count; i++) {
+        uint64_t size, id = (uint64_t)d->buf.ids[i];
+        if (id < d->o.vocabulary) continue;
+        const char *text = lzt_tokenizer_bytes(d->o.tokenizer, d->buf.ids[i], &size);
+        lzt_fail(err, LZT_ERR_DATA, where, "token %llu (%.*s) is beyond the model's %llu rows", (unsigned long long)id,
+                 (int)(size > 40 ? 40 : size), text ? text : "", (unsigned long long)d->o.vocabulary);
+        return lzt_hint(err, "the tokenizer is not this model's");
+    }
+    return LZT_OK;
+}
+
 /* Fills the row buffer from a row of the file. */
 static lzt_status make(lzt_dataset *d, uint64_t row, lzt_error *err)
 {
     char where[512];
     name_place(d, row, where, sizeof where);
     d->buf.count = 0;
-    d->buf.control_text = false;
+    d->buf.control_text = d->buf.double_bos = false;
     const lzt__rowspan *span = &d->file.row[row];
-    lzt_status s = lzt__json_parse(&d->doc, d->file.text + span->offset, span->size, where, err);
+    const char *text = d->file.text + span->offset;
+    uint64_t size = span->size;
+    lzt_status s = LZT_OK;
+    if (d->file.kind == LZT__ROWFILE_CSV) {
+        s = lzt__csv_to_json(d->file.text + d->file.header.offset, d->file.header.size, text, size, where, &d->csv,
+                             &size, &d->csv_capacity, err);
+        text = d->csv;
+    }
+    if (!s) s = lzt__json_parse(&d->doc, text, size, where, err);
     if (s) return s;
     const lzt__json *root = d->doc.node;
     if (root->type != LZT__JSON_OBJECT) return lzt_fail(err, LZT_ERR_DATA, where, "the row is not a JSON object");
     if (lzt__json_get(root, "input_ids")) return lzt__row_pretokenised(root, d->o.vocabulary, where, &d->buf, err);
-    lzt_fail(err, LZT_ERR_DATA, where, "the row has no input_ids");
-    return lzt_hint(err, "other formats need a tokenizer");
+    if (!d->maker.encoder) {
+        lzt_fail(err, LZT_ERR_DATA, where, "the row has no input_ids, and there is no tokenizer for its text");
+        return lzt_hint(err, "name one: tokenizer: DIR");
+    }
+    s = lzt__row_text(&d->maker, root, where, &d->buf, err);
+    return s ? s : check_ids(d, where, err);
 }
 
 static uint64_t count_trained(const lzt__rowbuf *buf)
@@ -123,6 +152,7 @@ static bool count(lzt_dataset *d, uint64_t row, bool was_cut, verdict v, uint32_
     lzt_dataset_report *r = &d->report;
     r->replaced_text += d->doc.replaced > 0;
     r->control_text += d->buf.control_text;
+    r->double_bos += d->buf.double_bos;
     if (v == TOO_LONG)
         r->dropped_too_long++;
     else if (v == UNTRAINED)
@@ -219,6 +249,12 @@ lzt_status lzt_dataset_open(const lzt_dataset_options *options, lzt_dataset **da
     s = copy_text(options->path, &d->path, err);
     if (!s) s = copy_text(options->query_field, &d->query_field, err);
     if (!s) s = copy_text(options->response_field, &d->response_field, err);
+    d->maker = (lzt__rowmaker){.tokenizer = options->tokenizer,
+                               .chat = options->chat,
+                               .query_field = d->query_field,
+                               .response_field = d->response_field,
+                               .loss_on = options->loss_on};
+    if (!s && options->tokenizer) s = lzt_encoder_create(options->tokenizer, &d->maker.encoder, err);
     if (!s) s = lzt__rowfile_open(d->path, options->max_samples, &d->file, err);
     if (!s) s = build_index(d, err);
     if (s) {
@@ -234,6 +270,8 @@ void lzt_dataset_close(lzt_dataset *d)
     if (!d) return;
     lzt__rowfile_close(&d->file);
     lzt__json_free(&d->doc);
+    lzt__rowmaker_fini(&d->maker);
+    free(d->csv);
     free(d->buf.ids);
     free(d->buf.labels);
     free(d->index);

@@ -325,6 +325,10 @@ static lzt_status finish(lzt_tokenizer *t, lzt_error *err)
     for (uint32_t i = 0; i < t->added_count; i++)
         if (t->added[i].id >= t->size) t->size = t->added[i].id + 1;
     if (!t->size) return lzt_fail(err, LZT_ERR_DATA, NULL, "the vocabulary is empty");
+    t->is_added = calloc(t->size / 8 + 1, 1);
+    if (!t->is_added) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a tokenizer");
+    for (uint32_t i = 0; i < t->added_count; i++)
+        t->is_added[t->added[i].id / 8] |= (uint8_t)(1u << t->added[i].id % 8);
     lzt_status s = lzt__matcher_make(t, false, &t->raw, err);
     return s ? s : lzt__matcher_make(t, true, &t->normalised, err);
 }
@@ -369,6 +373,7 @@ void lzt_tokenizer_close(lzt_tokenizer *t)
     free(t->charsmap.trie);
     free(t->charsmap.target);
     free(t->added);
+    free(t->is_added);
     free(t->added_text);
     free(t->raw.order);
     free(t->normalised.order);
@@ -424,8 +429,30 @@ const char *lzt_tokenizer_bytes(const lzt_tokenizer *t, int32_t id, uint64_t *si
     return a ? t->added_text + a->offset : NULL;
 }
 
+bool lzt_tokenizer_is_added(const lzt_tokenizer *t, int32_t id)
+{
+    return id >= 0 && (uint32_t)id < t->size && (t->is_added[id / 8] >> id % 8 & 1);
+}
+
 bool lzt_tokenizer_is_special(const lzt_tokenizer *t, int32_t id)
 {
-    const lzt__added *a = id < 0 ? NULL : added_of(t, id);
+    const lzt__added *a = lzt_tokenizer_is_added(t, id) ? added_of(t, id) : NULL;
     return a ? a->special : t->type && id >= 0 && (uint32_t)id < t->vocab.id_count && t->type[id] == 3;
+}
+
+bool lzt__tokenizer_closes_text(const lzt_tokenizer *t)
+{
+    return !t->never_closes;
+}
+
+bool lzt__tokenizer_spells_control(const lzt_tokenizer *t, const char *text, uint64_t size, const uint8_t *writer)
+{
+    for (uint64_t i = 0; t->raw.count && i < size; i++) {
+        if (!t->raw.first[(unsigned char)text[i]]) continue;
+        const lzt__added *a = lzt__matcher_at(t, &t->raw, text, size, i, NULL, NULL);
+        bool theirs = !writer;
+        for (uint32_t k = 0; a && !theirs && k < a->size; k++) theirs = !writer[i + k];
+        if (a && a->special && theirs) return true;
+    }
+    return false;
 }

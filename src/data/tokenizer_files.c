@@ -251,6 +251,7 @@ lzt_status lzt__load_llama2c(lzt_tokenizer *t, const char *text, uint64_t size, 
     t->bos = 1;
     t->eos = 2;
     t->before[t->before_count++] = 1;
+    t->never_closes = true;
     t->decode = LZT__DECODE_PIECES;
     t->strip = 1;
     return lzt__tokenizer_score_merges(t, err);

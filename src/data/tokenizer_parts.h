@@ -101,10 +101,17 @@ struct lzt_tokenizer {
     int32_t before[8], after[8]; /* what the post-processor puts around one text */
     uint32_t before_count, after_count;
     lzt__decode_kind decode;
-    uint32_t strip; /* PIECES: spaces that fall off the start */
-    uint32_t size;  /* largest id + 1 */
+    uint32_t strip;    /* PIECES: spaces that fall off the start */
+    uint32_t size;     /* largest id + 1 */
+    uint8_t *is_added; /* [(size + 7) / 8] bits by id */
+    bool never_closes; /* llama2.c: text is not closed with EOS */
     int32_t bos, eos, pad;
 };
+
+/* Whether plain text for training ends with EOS. */
+bool lzt__tokenizer_closes_text(const lzt_tokenizer *t);
+/* true when bytes that the template did not write (writer 0; NULL: all) spell a special token. */
+bool lzt__tokenizer_spells_control(const lzt_tokenizer *t, const char *text, uint64_t size, const uint8_t *writer);
 
 /* Loaders: fill a zeroed tokenizer. where: the file's name. text outlives the call only. */
 lzt_status lzt__load_tokenizer_json(lzt_tokenizer *t, const char *text, uint64_t size, const char *where,

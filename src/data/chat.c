@@ -1,0 +1,388 @@
+/* Chat templates: opening, rendering, and what of a rendering is trained. See lazytrain/template.h and chat.h. */
+#include "data/chat.h"
+#include "data/chat_builtin.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PROMPT_BYTES 4096
+
+struct lzt_template {
+    char where[512];
+    lzt__jinja jinja;
+    lzt__eval eval;
+    lzt__json_doc config, doc;
+    char *config_text;
+    uint8_t *writer, *trained; /* [mark_capacity] of the last rendering */
+    uint64_t mark_capacity;
+    char prompt[PROMPT_BYTES]; /* what add_generation_prompt adds */
+    uint32_t prompt_size;
+};
+
+/* ---- files ---- */
+
+static lzt_status read_text(const char *path, char **text, uint64_t *size, lzt_error *err)
+{
+    *text = NULL;
+    *size = 0;
+    FILE *f = fopen(path, "rb");
+    if (!f) return lzt_fail_os(err, LZT_ERR_DATA, errno, path, "cannot open the file");
+    for (uint64_t capacity = 1 << 16;; capacity *= 2) {
+        char *grown = realloc(*text, capacity + 1);
+        if (!grown) break;
+        *text = grown;
+        *size += fread(grown + *size, 1, capacity - *size, f);
+        if (*size == capacity) continue;
+        grown[*size] = 0;
+        fclose(f);
+        return LZT_OK;
+    }
+    fclose(f);
+    return lzt_fail(err, LZT_ERR_NO_MEMORY, path, "no memory for the file");
+}
+
+/* model/name, or name beside model where that is a file. */
+static bool beside(const char *model, const char *name, char *path, size_t size)
+{
+    struct stat st;
+    const char *slash = model ? strrchr(model, '/') : NULL;
+    if (!model) return false;
+    if (!stat(model, &st) && S_ISDIR(st.st_mode))
+        snprintf(path, size, "%s/%s", model, name);
+    else
+        snprintf(path, size, "%.*s/%s", slash ? (int)(slash - model) : 1, slash ? model : ".", name);
+    return !access(path, R_OK);
+}
+
+static lzt_status read_config(lzt_template *t, const char *model, char *path, size_t path_size, lzt_error *err)
+{
+    uint64_t size;
+    if (!beside(model, "tokenizer_config.json", path, path_size)) return LZT_OK;
+    lzt_status s = read_text(path, &t->config_text, &size, err);
+    return s ? s : lzt__json_parse(&t->config, t->config_text, size, path, err);
+}
+
+/* chat_template: a text, or a list of {name, template} of which "default" is taken. */
+static const lzt__json *configured_template(const lzt_template *t)
+{
+    const lzt__json *m = t->config.node_count ? lzt__json_get(t->config.node, "chat_template") : NULL;
+    if (!m || m->type != LZT__JSON_ARRAY) return m && m->type == LZT__JSON_STRING ? m : NULL;
+    const lzt__json *c = lzt__json_child(m);
+    for (uint32_t i = 0; i < m->size; i++, c = lzt__json_next(c)) {
+        const lzt__json *source = lzt__json_get(c, "template");
+        if (lzt__json_is_string(lzt__json_get(c, "name"), "default") && source && source->type == LZT__JSON_STRING)
+            return source;
+    }
+    return NULL;
+}
+
+static lzt_status parse_file(lzt_template *t, const char *path, lzt_error *err)
+{
+    char *text;
+    uint64_t size;
+    snprintf(t->where, sizeof t->where, "%s", path);
+    lzt_status s = read_text(path, &text, &size, err);
+    if (!s) s = lzt__jinja_parse(text, size, t->where, &t->jinja, err);
+    free(text);
+    return s;
+}
+
+static lzt_status parse_own(lzt_template *t, const char *model, const char *config_path, lzt_error *err)
+{
+    char path[4096];
+    if (beside(model, "chat_template.jinja", path, sizeof path)) return parse_file(t, path, err);
+    const lzt__json *own = configured_template(t);
+    if (own) {
+        snprintf(t->where, sizeof t->where, "%s chat_template", config_path);
+        return lzt__jinja_parse(own->text, own->size, t->where, &t->jinja, err);
+    }
+    lzt_fail(err, LZT_ERR_USAGE, model ? model : "template", "there is no chat template");
+    return lzt_hint(err,
+                    "name one: template: qwen3 (or alpaca, chatml, qwen2.5, llama3, raw), or the path of a Jinja file");
+}
+
+static lzt_status parse_named(lzt_template *t, const char *name, lzt_error *err)
+{
+    const char *source = lzt__chat_builtin_source(name);
+    if (source) {
+        snprintf(t->where, sizeof t->where, "template %s", name);
+        return lzt__jinja_parse(source, strlen(source), t->where, &t->jinja, err);
+    }
+    if (!access(name, R_OK)) return parse_file(t, name, err);
+    lzt_fail(err, LZT_ERR_USAGE, "template", "there is no template %s", name);
+    return lzt_hint(err, "built in are alpaca, chatml, qwen2.5, qwen3, llama3, raw; or give the path of a Jinja file");
+}
+
+/* ---- rendering ---- */
+
+lzt__arena *lzt__chat_begin(lzt_template *t)
+{
+    lzt__eval_begin(&t->eval, &t->jinja, t->where);
+    t->eval.now = (int64_t)time(NULL);
+    return &t->eval.arena;
+}
+
+static lzt_status no_memory(const lzt_template *t, lzt_error *err)
+{
+    return lzt_fail(err, LZT_ERR_NO_MEMORY, t->where, "no memory for a conversation");
+}
+
+/* Without the members that are null, and with reasoning under all its names, as the reference prepares messages. */
+static lzt_status prepare_message(lzt_template *t, lzt__value *message, uint32_t index, lzt_error *err)
+{
+    static const char *const reasoning_names[] = {"reasoning_content", "thinking", "reasoning"};
+    lzt__arena *arena = &t->eval.arena;
+    lzt__value made, key;
+    const lzt__value *reasoning = NULL;
+    if (message->kind != LZT__KIND_DICT) return lzt_fail(err, LZT_ERR_DATA, NULL, "message %u is not an object", index);
+    for (int i = 0; i < 3 && !reasoning; i++) {
+        reasoning = lzt__dict_find(message->dict, reasoning_names[i]);
+        if (reasoning && reasoning->kind == LZT__KIND_NONE) reasoning = NULL;
+    }
+    if (!lzt__value_dict(arena, message->dict->count + 2, &made)) return no_memory(t, err);
+    bool ok = !reasoning ||
+              (lzt__value_string(arena, "thinking", 8, 0, &key) && lzt__dict_set(arena, made.dict, key, *reasoning));
+    for (uint32_t i = 0; ok && i < message->dict->count; i++)
+        if (message->dict->value[i].kind != LZT__KIND_NONE)
+            ok = lzt__dict_set(arena, made.dict, message->dict->key[i], message->dict->value[i]);
+    if (ok && reasoning)
+        ok = lzt__value_string(arena, "reasoning_content", 17, 0, &key) &&
+             lzt__dict_set(arena, made.dict, key, *reasoning);
+    if (!ok) return no_memory(t, err);
+    made.dict->message = (int32_t)index;
+    *message = made;
+    return LZT_OK;
+}
+
+/* bos_token and its kin: texts of the template's side. */
+static lzt_status set_special_tokens(lzt_template *t, lzt_error *err)
+{
+    static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                        "pad_token", "cls_token", "mask_token"};
+    if (!t->config.node_count) return LZT_OK;
+    lzt_status s = LZT_OK;
+    for (size_t i = 0; !s && i < sizeof names / sizeof names[0]; i++) {
+        const lzt__json *m = lzt__json_get(t->config.node, names[i]);
+        lzt__value v;
+        if (m && m->type == LZT__JSON_OBJECT) m = lzt__json_get(m, "content");
+        if (!m || m->type != LZT__JSON_STRING) continue;
+        if (!lzt__value_string(&t->eval.arena, m->text, m->size, LZT__MARK_TEMPLATE, &v)) return no_memory(t, err);
+        s = lzt__eval_set(&t->eval, names[i], v, err);
+    }
+    return s;
+}
+
+static lzt_status split_marks(lzt_template *t, lzt_rendered *rendered, lzt_error *err)
+{
+    const lzt__out *out = &t->eval.out;
+    if (out->size + 1 > t->mark_capacity) {
+        uint64_t capacity = out->size + out->size / 2 + 256;
+        uint8_t *writer = realloc(t->writer, capacity);
+        if (writer) t->writer = writer;
+        uint8_t *trained = writer ? realloc(t->trained, capacity) : NULL;
+        if (!trained) return no_memory(t, err);
+        t->trained = trained;
+        t->mark_capacity = capacity;
+    }
+    for (uint64_t i = 0; i < out->size; i++) {
+        t->writer[i] = out->mark[i] & LZT__MARK_TEMPLATE;
+        t->trained[i] = out->mark[i] & LZT__MARK_GENERATED;
+    }
+    *rendered = (lzt_rendered){out->bytes ? out->bytes : "", out->size, t->writer, t->trained};
+    return LZT_OK;
+}
+
+lzt_status lzt__chat_render(lzt_template *t, const lzt__value *messages, const lzt__value *tools, bool prompt,
+                            lzt_rendered *rendered, lzt_error *err)
+{
+    lzt__value list, none = {LZT__KIND_NONE, {0}};
+    *rendered = (lzt_rendered){0};
+    if (messages->kind != LZT__KIND_LIST) return lzt_fail(err, LZT_ERR_DATA, NULL, "messages is not a list");
+    if (!lzt__value_list(&t->eval.arena, messages->list->count, LZT__KIND_LIST, &list)) return no_memory(t, err);
+    lzt_status s = LZT_OK;
+    for (uint32_t i = 0; !s && i < messages->list->count; i++) {
+        list.list->item[i] = messages->list->item[i];
+        s = prepare_message(t, &list.list->item[i], i, err);
+    }
+    if (!s) s = set_special_tokens(t, err);
+    if (!s) s = lzt__eval_set(&t->eval, "messages", list, err);
+    if (!s) s = lzt__eval_set(&t->eval, "tools", tools ? *tools : none, err);
+    if (!s) s = lzt__eval_set(&t->eval, "documents", none, err);
+    if (!s) s = lzt__eval_set(&t->eval, "add_generation_prompt", (lzt__value){LZT__KIND_BOOL, {.truth = prompt}}, err);
+    if (!s) s = lzt__eval_run(&t->eval, err);
+    return s ? s : split_marks(t, rendered, err);
+}
+
+static lzt_status set_others(lzt_template *t, const lzt__dict *d, lzt_error *err)
+{
+    lzt_status s = LZT_OK;
+    for (uint32_t i = 0; !s && i < d->count; i++) {
+        char name[128];
+        const lzt__string *key = d->key[i].string;
+        snprintf(name, sizeof name, "%.*s", (int)key->size, key->bytes);
+        if (strcmp(name, "messages") && strcmp(name, "tools")) s = lzt__eval_set(&t->eval, name, d->value[i], err);
+    }
+    return s;
+}
+
+lzt_status lzt_template_render(lzt_template *t, const char *conversation, uint64_t size, uint32_t flags,
+                               lzt_rendered *rendered, lzt_error *err)
+{
+    lzt__value v;
+    *rendered = (lzt_rendered){0};
+    lzt__arena *arena = lzt__chat_begin(t);
+    lzt_status s = lzt__json_parse(&t->doc, conversation, size, "conversation", err);
+    if (!s) s = lzt__value_from_json(arena, t->doc.node, &v, err);
+    if (s) return s;
+    const lzt__value *messages = &v, *tools = NULL;
+    if (v.kind == LZT__KIND_DICT) {
+        messages = lzt__dict_find(v.dict, "messages");
+        tools = lzt__dict_find(v.dict, "tools");
+        if (!messages) return lzt_fail(err, LZT_ERR_DATA, "conversation", "there are no messages");
+        s = set_others(t, v.dict, err);
+    }
+    return s ? s : lzt__chat_render(t, messages, tools, flags & LZT_RENDER_PROMPT, rendered, err);
+}
+
+/* ---- opening ---- */
+
+/* What add_generation_prompt adds behind a question. A template that refuses the probe adds nothing. */
+static void find_prompt(lzt_template *t)
+{
+    static const char probe[] = "[{\"role\":\"user\",\"content\":\"x\"}]";
+    lzt_rendered r;
+    lzt_error err;
+    if (lzt_template_render(t, probe, sizeof probe - 1, 0, &r, &err)) return;
+    char *without = malloc(r.size + 1);
+    if (!without) return;
+    uint64_t size = r.size;
+    memcpy(without, r.text, size);
+    if (!lzt_template_render(t, probe, sizeof probe - 1, LZT_RENDER_PROMPT, &r, &err) && r.size > size &&
+        r.size - size <= PROMPT_BYTES && !memcmp(without, r.text, size)) {
+        t->prompt_size = (uint32_t)(r.size - size);
+        memcpy(t->prompt, r.text + size, t->prompt_size);
+    }
+    free(without);
+}
+
+lzt_status lzt_template_open(const char *name, const char *model, lzt_template **chat, lzt_error *err)
+{
+    char config_path[4096] = "";
+    *chat = NULL;
+    lzt_template *t = calloc(1, sizeof *t);
+    if (!t) return lzt_fail(err, LZT_ERR_NO_MEMORY, "template", "no memory for a template");
+    lzt_status s = read_config(t, model, config_path, sizeof config_path, err);
+    if (!s)
+        s = !name || !*name || !strcmp(name, "auto") ? parse_own(t, model, config_path, err)
+                                                     : parse_named(t, name, err);
+    if (s) {
+        lzt_template_close(t);
+        return s;
+    }
+    find_prompt(t);
+    *chat = t;
+    return LZT_OK;
+}
+
+void lzt_template_close(lzt_template *t)
+{
+    if (!t) return;
+    lzt__jinja_free(&t->jinja);
+    lzt__eval_free(&t->eval);
+    lzt__json_free(&t->config);
+    lzt__json_free(&t->doc);
+    free(t->config_text);
+    free(t->writer);
+    free(t->trained);
+    free(t);
+}
+
+bool lzt__chat_has_generation(const lzt_template *t)
+{
+    return t->jinja.has_generation;
+}
+
+const char *lzt__chat_where(const lzt_template *t)
+{
+    return t->where;
+}
+
+/* ---- what is trained ---- */
+
+static uint64_t turn_end(const lzt__eval *ev, uint32_t turn)
+{
+    return turn + 1 < ev->turn_count ? ev->turn[turn + 1].begin : ev->out.size;
+}
+
+/* Where the answer begins in a turn [begin, end): behind the longest prefix of the generation prompt that stands there,
+ * the earliest of equals. */
+static uint64_t answer_begin(const lzt_template *t, uint64_t begin, uint64_t end)
+{
+    const char *text = t->eval.out.bytes;
+    uint64_t best = 0, at = begin;
+    for (uint64_t p = begin; t->prompt_size && p < end && best < t->prompt_size; p++) {
+        uint64_t n = 0;
+        if (!(t->eval.out.mark[p] & LZT__MARK_TEMPLATE)) continue;
+        while (n < t->prompt_size && p + n < end && text[p + n] == t->prompt[n]) n++;
+        if (n <= best) continue;
+        best = n;
+        at = p + n;
+    }
+    return at;
+}
+
+/* Marks the tokens of a turn from the answer's begin through the last control token, or to the turn's end without the
+ * space behind it where there is none. */
+static void mark_turn(const lzt_template *t, const lzt_tokenizer *tokenizer, const lzt_encoding *tokens, uint64_t begin,
+                      uint64_t end, uint8_t *trained)
+{
+    const char *text = t->eval.out.bytes;
+    uint64_t stop = begin;
+    for (uint64_t i = 0; i < tokens->count; i++)
+        if (tokens->begin[i] >= begin && tokens->begin[i] < end && lzt_tokenizer_is_added(tokenizer, tokens->ids[i]))
+            stop = tokens->begin[i] + 1;
+    if (stop == begin)
+        for (stop = end; stop > begin && (text[stop - 1] == '\n' || text[stop - 1] == ' ') &&
+                         (t->eval.out.mark[stop - 1] & LZT__MARK_TEMPLATE);)
+            stop--;
+    for (uint64_t i = 0; i < tokens->count; i++)
+        if (tokens->begin[i] >= begin && tokens->begin[i] < stop) trained[i] = 1;
+}
+
+static bool is_wanted(const lzt__eval *ev, uint64_t at, const uint8_t *wanted, uint32_t message_count)
+{
+    uint32_t k = 0;
+    while (k + 1 < ev->turn_count && ev->turn[k + 1].begin <= at) k++;
+    int32_t m = ev->turn_count ? ev->turn[k].message : -1;
+    return m < 0 || (uint32_t)m >= message_count || wanted[m];
+}
+
+lzt_status lzt__chat_trained(lzt_template *t, const lzt_tokenizer *tokenizer, const lzt_encoding *tokens,
+                             const uint8_t *wanted, uint32_t message_count, uint8_t *trained, lzt_error *err)
+{
+    const lzt__eval *ev = &t->eval;
+    memset(trained, 0, tokens->count);
+    if (t->jinja.has_generation) {
+        for (uint64_t i = 0; i < tokens->count; i++)
+            trained[i] = tokens->begin[i] < ev->out.size && t->trained[tokens->begin[i]] &&
+                         is_wanted(ev, tokens->begin[i], wanted, message_count);
+        return LZT_OK;
+    }
+    bool any_turn = false;
+    for (uint32_t k = 0; k < ev->turn_count;) {
+        int32_t m = ev->turn[k].message;
+        uint64_t begin = ev->turn[k].begin, end = turn_end(ev, k);
+        any_turn = any_turn || m >= 0;
+        k++;
+        if (m >= 0 && (uint32_t)m < message_count && wanted[m])
+            mark_turn(t, tokenizer, tokens, answer_begin(t, begin, end), end, trained);
+    }
+    if (any_turn || !message_count) return LZT_OK;
+    lzt_fail(err, LZT_ERR_DATA, t->where, "the template does not show which of its output is the assistant's");
+    return lzt_hint(err, "mark it with {%% generation %%}, or choose a built-in template");
+}

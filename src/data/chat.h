@@ -1,0 +1,22 @@
+/* Inside a chat template: what rows of a dataset need beyond lazytrain/template.h. */
+#ifndef LZT_DATA_CHAT_H
+#define LZT_DATA_CHAT_H
+
+#include "data/jinja_eval.h"
+#include "lazytrain/template.h"
+#include "lazytrain/tokenizer.h"
+
+/* The arena in which the next conversation is to be made; everything in it goes away. */
+lzt__arena *lzt__chat_begin(lzt_template *chat);
+/* Renders messages (a list of dicts) with tools (NULL: none). */
+lzt_status lzt__chat_render(lzt_template *chat, const lzt__value *messages, const lzt__value *tools, bool prompt,
+                            lzt_rendered *rendered, lzt_error *err);
+/* Which tokens of the rendered text are trained: trained[i] for token i that begins at begin[i]. roles: [message_count]
+ * not 0 for the messages that are trained (all the assistant's, or the last one). */
+lzt_status lzt__chat_trained(lzt_template *chat, const lzt_tokenizer *tokenizer, const lzt_encoding *tokens,
+                             const uint8_t *wanted, uint32_t message_count, uint8_t *trained, lzt_error *err);
+/* true when the template marks what is trained with {% generation %}. */
+bool lzt__chat_has_generation(const lzt_template *chat);
+const char *lzt__chat_where(const lzt_template *chat);
+
+#endif

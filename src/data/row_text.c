@@ -1,0 +1,429 @@
+/* Rows of text: which format a row is in, the conversation it means, and its tokens with their labels.
+ *
+ * All formats but plain text become a conversation (a list of messages) in the template's arena, which is rendered,
+ * tokenised once as a whole, and labelled by where its tokens begin. Control tokens match only bytes that the template
+ * wrote.
+ */
+#include "data/chat.h"
+#include "data/dataset.h"
+#include "data/tokenizer_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void lzt__rowmaker_fini(lzt__rowmaker *maker)
+{
+    lzt_encoder_destroy(maker->encoder);
+    lzt__json_free(&maker->doc);
+    free(maker->wanted);
+    free(maker->trained);
+    *maker = (lzt__rowmaker){0};
+}
+
+static lzt_status no_memory(lzt_error *err)
+{
+    return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a row");
+}
+
+static bool reserve(uint8_t **bytes, uint64_t *capacity, uint64_t size)
+{
+    if (size <= *capacity) return true;
+    uint8_t *grown = realloc(*bytes, 2 * size + 64);
+    if (!grown) return false;
+    *bytes = grown;
+    *capacity = 2 * size + 64;
+    return true;
+}
+
+/* ---- tokens ---- */
+
+/* Copies an encoding behind what the buffer holds; trained[i] says which tokens bear loss, NULL: all. */
+static lzt_status append(lzt__rowbuf *buf, const lzt_encoding *e, const uint8_t *trained, int32_t closing,
+                         lzt_error *err)
+{
+    lzt_status s = lzt__rowbuf_reserve(buf, e->count + 1, err);
+    if (s) return s;
+    for (uint64_t i = 0; i < e->count; i++) {
+        buf->ids[buf->count] = e->ids[i];
+        buf->labels[buf->count++] = !trained || trained[i] ? e->ids[i] : LZT_LABEL_NONE;
+    }
+    if (closing >= 0 && (!buf->count || buf->ids[buf->count - 1] != closing)) {
+        buf->ids[buf->count] = closing;
+        buf->labels[buf->count++] = closing;
+    }
+    return LZT_OK;
+}
+
+static void note_bos(const lzt__rowmaker *m, lzt__rowbuf *buf)
+{
+    int32_t bos = lzt_tokenizer_bos(m->tokenizer);
+    buf->double_bos = bos >= 0 && buf->count > 1 && buf->ids[0] == bos && buf->ids[1] == bos;
+}
+
+/* Plain text: with the tokens that the tokenizer puts around a text, and an EOS. */
+static lzt_status plain_text(lzt__rowmaker *m, const lzt__json *text, lzt__rowbuf *buf, lzt_error *err)
+{
+    lzt_encoding e;
+    int32_t eos = lzt__tokenizer_closes_text(m->tokenizer) ? lzt_tokenizer_eos(m->tokenizer) : -1;
+    lzt_status s =
+        lzt_encoder_encode(m->encoder, text->text, text->size, NULL, LZT_ENCODE_ADDED | LZT_ENCODE_SPECIAL, &e, err);
+    return s ? s : append(buf, &e, NULL, eos, err);
+}
+
+/* A pair without a template: query and response as they stand, the response and an EOS trained. */
+static lzt_status plain_pair(lzt__rowmaker *m, const lzt__json *query, const lzt__json *response, lzt__rowbuf *buf,
+                             lzt_error *err)
+{
+    lzt_encoding e;
+    uint64_t size = (uint64_t)query->size + response->size;
+    char *text = malloc(size + 1);
+    if (!text) return no_memory(err);
+    memcpy(text, query->text, query->size);
+    memcpy(text + query->size, response->text, response->size);
+    lzt_status s = lzt_encoder_encode(m->encoder, text, size, NULL, LZT_ENCODE_SPECIAL, &e, err);
+    if (!s && !reserve(&m->trained, &m->trained_capacity, e.count)) s = no_memory(err);
+    for (uint64_t i = 0; !s && i < e.count; i++)
+        m->trained[i] = m->loss_on == LZT_LOSS_ALL || e.begin[i] >= query->size;
+    if (!s) s = append(buf, &e, m->trained, lzt_tokenizer_eos(m->tokenizer), err);
+    if (!s) buf->control_text = lzt__tokenizer_spells_control(m->tokenizer, text, size, NULL);
+    free(text);
+    return s;
+}
+
+/* ---- conversations ---- */
+
+/* A conversation under construction in the template's arena. */
+typedef struct conversation {
+    lzt__rowmaker *m;
+    lzt__arena *arena;
+    lzt__value messages, tools;
+    uint32_t capacity;
+    bool has_tools;
+    const char *where;
+    lzt_error *err;
+} conversation;
+
+static lzt_status fail(const conversation *c, const char *what)
+{
+    return lzt_fail(c->err, LZT_ERR_DATA, c->where, "%s", what);
+}
+
+static lzt_status begin(conversation *c, uint32_t messages)
+{
+    c->arena = lzt__chat_begin(c->m->chat);
+    c->capacity = messages;
+    bool ok = lzt__value_list(c->arena, messages, LZT__KIND_LIST, &c->messages) &&
+              reserve(&c->m->wanted, &c->m->wanted_capacity, (uint64_t)messages + 1);
+    if (!ok) return no_memory(c->err);
+    c->messages.list->count = 0;
+    return LZT_OK;
+}
+
+static lzt_status set(const conversation *c, lzt__dict *d, const char *key, lzt__value value)
+{
+    lzt__value k;
+    bool ok = lzt__value_string(c->arena, key, strlen(key), 0, &k) && lzt__dict_set(c->arena, d, k, value);
+    return ok ? LZT_OK : no_memory(c->err);
+}
+
+static lzt_status put(conversation *c, lzt__value message, bool trained)
+{
+    if (c->messages.list->count == c->capacity) return fail(c, "the conversation has more messages than were counted");
+    c->m->wanted[c->messages.list->count] = trained;
+    c->messages.list->item[c->messages.list->count++] = message;
+    return LZT_OK;
+}
+
+static lzt_status add_text(conversation *c, const char *role, const char *text, uint64_t size)
+{
+    lzt__value message, r, t;
+    if (!lzt__value_dict(c->arena, 3, &message) || !lzt__value_string(c->arena, role, strlen(role), 0, &r) ||
+        !lzt__value_string(c->arena, text, size, 0, &t))
+        return no_memory(c->err);
+    lzt_status s = set(c, message.dict, "role", r);
+    if (!s) s = set(c, message.dict, "content", t);
+    return s ? s : put(c, message, !strcmp(role, "assistant"));
+}
+
+static bool is_text(const lzt__json *node)
+{
+    return node && node->type == LZT__JSON_STRING;
+}
+
+static bool is_nothing(const lzt__json *node)
+{
+    return !node || node->type == LZT__JSON_NULL || (node->type == LZT__JSON_STRING && !node->size);
+}
+
+/* Content parts that are all text are the text they make together. */
+static lzt_status join_parts(conversation *c, const lzt__json *parts, lzt__value *text)
+{
+    uint64_t size = 0, used = 0;
+    const lzt__json *p = lzt__json_child(parts);
+    for (uint32_t i = 0; i < parts->size; i++, p = lzt__json_next(p)) {
+        const lzt__json *t = lzt__json_get(p, "text");
+        if (!t) t = lzt__json_get(p, "value");
+        if (!is_text(t)) return fail(c, "a content part is not text; images and the like are not supported");
+        size += t->size;
+    }
+    char *bytes = lzt__arena_take(c->arena, size + 1);
+    if (!bytes) return no_memory(c->err);
+    p = lzt__json_child(parts);
+    for (uint32_t i = 0; i < parts->size; i++, p = lzt__json_next(p)) {
+        const lzt__json *t = lzt__json_get(p, "text");
+        if (!t) t = lzt__json_get(p, "value");
+        memcpy(bytes + used, t->text, t->size);
+        used += t->size;
+    }
+    return lzt__value_string(c->arena, bytes, size, 0, text) ? LZT_OK : no_memory(c->err);
+}
+
+/* `train`, `weight` or `loss_weight` of a message: 0 or 1. */
+static lzt_status message_weight(const conversation *c, const lzt__json *message, bool *trained)
+{
+    static const char *const names[] = {"train", "weight", "loss_weight"};
+    for (int i = 0; i < 3; i++) {
+        const lzt__json *w = lzt__json_get(message, names[i]);
+        if (!w || w->type == LZT__JSON_NULL) continue;
+        if (w->type == LZT__JSON_TRUE || w->type == LZT__JSON_FALSE) {
+            *trained = w->type == LZT__JSON_TRUE;
+            continue;
+        }
+        double v = w->type == LZT__JSON_NUMBER ? strtod(w->text, NULL) : -1;
+        if (v != 0 && v != 1) return fail(c, "a message's weight is neither 0 nor 1, which is not supported");
+        *trained = v == 1;
+    }
+    return LZT_OK;
+}
+
+/* A message as OpenAI has it. */
+static lzt_status add_message(conversation *c, const lzt__json *node)
+{
+    lzt__value message, content;
+    const lzt__json *role = lzt__json_get(node, "role"), *parts = lzt__json_get(node, "content");
+    if (node->type != LZT__JSON_OBJECT || !is_text(role)) return fail(c, "a message has no role");
+    lzt_status s = lzt__value_from_json(c->arena, node, &message, c->err);
+    if (!s && parts && parts->type == LZT__JSON_ARRAY) {
+        s = join_parts(c, parts, &content);
+        if (!s) s = set(c, message.dict, "content", content);
+    }
+    bool trained = lzt__json_is_string(role, "assistant") || lzt__json_is_string(role, "model");
+    if (!s) s = message_weight(c, node, &trained);
+    return s ? s : put(c, message, trained);
+}
+
+/* {"name": ..., "arguments": ...}, or a list of such, as text: an assistant's tool calls. */
+static lzt_status add_function_call(conversation *c, const lzt__json *value)
+{
+    lzt__value calls, list, message, role, empty, function;
+    lzt_status s = lzt__json_parse(&c->m->doc, value->text, value->size, c->where, c->err);
+    if (!s) s = lzt__value_from_json(c->arena, c->m->doc.node, &calls, c->err);
+    if (s) return s;
+    uint32_t n = calls.kind == LZT__KIND_LIST ? calls.list->count : 1;
+    bool ok = lzt__value_list(c->arena, n, LZT__KIND_LIST, &list) && lzt__value_dict(c->arena, 3, &message) &&
+              lzt__value_string(c->arena, "assistant", 9, 0, &role) && lzt__value_string(c->arena, "", 0, 0, &empty) &&
+              lzt__value_string(c->arena, "function", 8, 0, &function);
+    for (uint32_t i = 0; ok && i < n; i++) {
+        ok = lzt__value_dict(c->arena, 2, &list.list->item[i]);
+        if (ok) s = set(c, list.list->item[i].dict, "type", function);
+        if (ok && !s)
+            s = set(c, list.list->item[i].dict, "function", calls.kind == LZT__KIND_LIST ? calls.list->item[i] : calls);
+        if (s) return s;
+    }
+    if (!ok) return no_memory(c->err);
+    s = set(c, message.dict, "role", role);
+    if (!s) s = set(c, message.dict, "content", empty);
+    if (!s) s = set(c, message.dict, "tool_calls", list);
+    return s ? s : put(c, message, true);
+}
+
+/* A turn as ShareGPT has it. */
+static lzt_status add_turn(conversation *c, const lzt__json *node)
+{
+    static const char *const from[] = {"human", "user",    "gpt",    "assistant",   "bot",
+                                       "model", "chatgpt", "system", "observation", "tool"};
+    static const char *const role[] = {"user",      "user",      "assistant", "assistant", "assistant",
+                                       "assistant", "assistant", "system",    "tool",      "tool"};
+    const lzt__json *who = lzt__json_get(node, "from"), *value = lzt__json_get(node, "value");
+    if (!who && lzt__json_get(node, "role")) return add_message(c, node);
+    if (!is_text(who) || !is_text(value)) return fail(c, "a turn has no `from` and `value`");
+    if (lzt__json_is_string(who, "function_call")) return add_function_call(c, value);
+    for (size_t i = 0; i < sizeof from / sizeof from[0]; i++)
+        if (lzt__json_is_string(who, from[i])) {
+            lzt_status s = add_text(c, role[i], value->text, value->size);
+            bool trained = c->m->wanted[c->messages.list->count - (s ? 0 : 1)];
+            if (!s) s = message_weight(c, node, &trained);
+            if (!s) c->m->wanted[c->messages.list->count - 1] = trained;
+            return s;
+        }
+    return lzt_fail(c->err, LZT_ERR_DATA, c->where, "a turn is from \"%.*s\", which is nobody known",
+                    (int)(who->size > 60 ? 60 : who->size), who->text);
+}
+
+/* Tools: a list, or the JSON text of one. */
+static lzt_status add_tools(conversation *c, const lzt__json *row)
+{
+    const lzt__json *tools = lzt__json_get(row, "tools");
+    if (is_nothing(tools)) return LZT_OK;
+    if (tools->type == LZT__JSON_STRING) {
+        lzt_status s = lzt__json_parse(&c->m->doc, tools->text, tools->size, c->where, c->err);
+        if (s) return s;
+        tools = c->m->doc.node;
+    }
+    if (tools->type != LZT__JSON_ARRAY) return fail(c, "tools is not a list");
+    c->has_tools = tools->size > 0;
+    return lzt__value_from_json(c->arena, tools, &c->tools, c->err);
+}
+
+/* ---- from a row to its conversation ---- */
+
+static lzt_status from_list(conversation *c, const lzt__json *row, const lzt__json *list, const lzt__json *more)
+{
+    const lzt__json *system = lzt__json_get(row, "system");
+    lzt_status s = begin(c, list->size + (more ? more->size : 0) + 1);
+    if (!s && is_text(system) && system->size) s = add_text(c, "system", system->text, system->size);
+    for (int k = 0; k < 2; k++) {
+        const lzt__json *of = k ? more : list, *n = of ? lzt__json_child(of) : NULL;
+        for (uint32_t i = 0; !s && of && i < of->size; i++, n = lzt__json_next(n)) s = add_turn(c, n);
+    }
+    return s ? s : add_tools(c, row);
+}
+
+/* instruction, and on a line of its own the input. */
+static lzt_status add_instruction(conversation *c, const lzt__json *query, const lzt__json *input)
+{
+    if (!is_text(input) || !input->size) return add_text(c, "user", query->text, query->size);
+    uint64_t size = (uint64_t)query->size + 1 + input->size;
+    char *bytes = lzt__arena_take(c->arena, size);
+    if (!bytes) return no_memory(c->err);
+    memcpy(bytes, query->text, query->size);
+    bytes[query->size] = '\n';
+    memcpy(bytes + query->size + 1, input->text, input->size);
+    return add_text(c, "user", bytes, size);
+}
+
+static lzt_status from_pair(conversation *c, const lzt__json *row, const lzt__json *query, const lzt__json *response,
+                            bool alpaca)
+{
+    const lzt__json *system = lzt__json_get(row, "system"), *history = lzt__json_get(row, "history");
+    bool has_history = history && history->type == LZT__JSON_ARRAY;
+    lzt_status s = begin(c, 3 + (has_history ? 2 * history->size : 0));
+    if (!s && is_text(system) && system->size) s = add_text(c, "system", system->text, system->size);
+    const lzt__json *h = has_history ? lzt__json_child(history) : NULL;
+    for (uint32_t i = 0; !s && h && i < history->size; i++, h = lzt__json_next(h)) {
+        const lzt__json *q = h->type == LZT__JSON_ARRAY && h->size == 2 ? lzt__json_child(h) : NULL,
+                        *a = q ? lzt__json_next(q) : NULL;
+        if (!is_text(q) || !is_text(a)) return fail(c, "history is not a list of [question, answer]");
+        s = add_text(c, "user", q->text, q->size);
+        if (!s) s = add_text(c, "assistant", a->text, a->size);
+    }
+    if (!s) s = add_instruction(c, query, alpaca ? lzt__json_get(row, "input") : NULL);
+    if (!s) s = add_text(c, "assistant", response->text, response->size);
+    return s ? s : add_tools(c, row);
+}
+
+static void choose_trained(conversation *c)
+{
+    uint8_t *wanted = c->m->wanted;
+    bool found = false;
+    for (uint32_t i = c->messages.list->count; c->m->loss_on == LZT_LOSS_LAST && i; i--) {
+        wanted[i - 1] = wanted[i - 1] && !found;
+        found = found || wanted[i - 1];
+    }
+}
+
+static lzt_status finish(conversation *c, lzt__rowbuf *buf)
+{
+    lzt__rowmaker *m = c->m;
+    lzt_rendered text;
+    lzt_encoding e;
+    choose_trained(c);
+    lzt_status s = lzt__chat_render(m->chat, &c->messages, c->has_tools ? &c->tools : NULL, false, &text, c->err);
+    if (s && c->err) { /* the row, and then where in the template */
+        char place[512];
+        snprintf(place, sizeof place, "%s", c->err->where);
+        snprintf(c->err->where, sizeof c->err->where, "%s", c->where);
+        if (place[0] && !c->err->hint[0]) snprintf(c->err->hint, sizeof c->err->hint, "in %.500s", place);
+    }
+    if (!s) s = lzt_encoder_encode(m->encoder, text.text, text.size, text.writer, LZT_ENCODE_ADDED, &e, c->err);
+    if (!s && !reserve(&m->trained, &m->trained_capacity, e.count)) s = no_memory(c->err);
+    if (!s && m->loss_on != LZT_LOSS_ALL)
+        s = lzt__chat_trained(m->chat, m->tokenizer, &e, m->wanted, c->messages.list->count, m->trained, c->err);
+    if (!s) s = append(buf, &e, m->loss_on == LZT_LOSS_ALL ? NULL : m->trained, -1, c->err);
+    if (!s) buf->control_text = lzt__tokenizer_spells_control(m->tokenizer, text.text, text.size, text.writer);
+    return s;
+}
+
+/* ---- which format ---- */
+
+typedef struct pair {
+    const char *query, *response;
+} pair;
+
+static const pair known_pairs[] = {{"query", "response"},
+                                   {"question", "answer"},
+                                   {"prompt", "completion"},
+                                   {"prompt", "response"},
+                                   {"instruction", "output"}};
+
+static bool find_pair(const lzt__rowmaker *m, const lzt__json *row, const lzt__json **query, const lzt__json **response,
+                      bool *alpaca)
+{
+    pair own = {m->query_field, m->response_field};
+    size_t n = own.query ? 1 : sizeof known_pairs / sizeof known_pairs[0];
+    for (size_t i = 0; i < n; i++) {
+        const pair *p = own.query ? &own : &known_pairs[i];
+        *query = lzt__json_get(row, p->query);
+        *response = lzt__json_get(row, p->response);
+        *alpaca = !strcmp(p->query, "instruction");
+        if (*query && *response) return true;
+    }
+    return false;
+}
+
+static lzt_status pair_row(lzt__rowmaker *m, const lzt__json *row, const lzt__json *query, const lzt__json *response,
+                           bool alpaca, const char *where, lzt__rowbuf *buf, lzt_error *err)
+{
+    conversation c = {.m = m, .where = where, .err = err};
+    bool lists = query->type == LZT__JSON_ARRAY && response->type == LZT__JSON_ARRAY;
+    if (!lists && (!is_text(query) || !is_text(response)))
+        return lzt_fail(err, LZT_ERR_DATA, where, "the question or its answer is not a text");
+    if (!m->chat && !lists && !(alpaca && !is_nothing(lzt__json_get(row, "input"))))
+        return plain_pair(m, query, response, buf, err);
+    if (!m->chat) {
+        lzt_fail(err, LZT_ERR_DATA, where, "the row is a conversation, but there is no chat template");
+        return lzt_hint(err, "set template: auto, or a built-in one (alpaca, chatml, qwen2.5, qwen3, llama3, raw)");
+    }
+    lzt_status s = lists ? from_list(&c, row, query, response) : from_pair(&c, row, query, response, alpaca);
+    return s ? s : finish(&c, buf);
+}
+
+lzt_status lzt__row_text(lzt__rowmaker *m, const lzt__json *row, const char *where, lzt__rowbuf *buf, lzt_error *err)
+{
+    conversation c = {.m = m, .where = where, .err = err};
+    const lzt__json *list = lzt__json_get(row, "messages"), *query, *response, *text = lzt__json_get(row, "text");
+    bool alpaca;
+    if (!list) list = lzt__json_get(row, "conversations");
+    if (!list) list = lzt__json_get(row, "conversation");
+    lzt_status s;
+    if (!m->query_field && list && list->type == LZT__JSON_ARRAY) {
+        if (!m->chat) {
+            lzt_fail(err, LZT_ERR_DATA, where, "the row is a conversation, but there is no chat template");
+            return lzt_hint(err, "set template: auto, or a built-in one (alpaca, chatml, qwen2.5, qwen3, llama3, raw)");
+        }
+        s = from_list(&c, row, list, NULL);
+        if (!s) s = finish(&c, buf);
+    } else if (find_pair(m, row, &query, &response, &alpaca)) {
+        s = pair_row(m, row, query, response, alpaca, where, buf, err);
+    } else if (!m->query_field && is_text(text)) {
+        s = plain_text(m, text, buf, err);
+    } else {
+        lzt_fail(err, LZT_ERR_DATA, where, "the row is in no format that is known");
+        return lzt_hint(err, "it needs input_ids, messages, conversations, text, or a question and its answer "
+                             "(query_field, response_field)");
+    }
+    if (!s) note_bos(m, buf);
+    if (s && err && !err->where[0]) snprintf(err->where, sizeof err->where, "%s", where);
+    return s;
+}
