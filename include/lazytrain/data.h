@@ -126,11 +126,13 @@ typedef struct lzt_batcher_options {
     uint64_t max_steps;        /* 0: from epochs; else it wins, going on into further epochs as needed */
     bool disable_shuffling;    /* file order in every epoch */
     bool drop_last;            /* an epoch's incomplete last batch is left out; else it trains on fewer rows */
+    bool packing;              /* rows share packs of pack_tokens, each a document; a batch counts packs */
+    uint64_t pack_tokens;      /* max_seq_length */
 } lzt_batcher_options;
 
 #define LZT_BATCHER_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(lzt_batcher_options), 42, 8, 1, 1.0, 0, false, false                                                    \
+        sizeof(lzt_batcher_options), 42, 8, 1, 1.0, 0, false, false, false, 0                                          \
     }
 
 /* One micro-batch in the layout of the kernel's descriptor: rows one after the other, without padding, each a document.
@@ -144,7 +146,7 @@ typedef struct lzt_micro_batch {
     uint64_t token_count;    /* out: real tokens */
     uint64_t document_count; /* out */
     uint64_t loss_count;     /* out: targets that are not -1 */
-    uint64_t padded_count;   /* out: documents x longest, what a padding trainer would compute */
+    uint64_t padded_count;   /* out: documents x longest, what a padding trainer would compute; packs x pack_tokens */
 } lzt_micro_batch;
 
 /* Errors: LZT_ERR_USAGE (options; drop_last with fewer rows than a batch), and those of lzt_dataset_measure. */

@@ -1,21 +1,38 @@
 /* Steps, global batches and micro-batches as functions of the step: see lazytrain/data.h.
  *
- * Epoch e visits the dataset's rows in the order that (seed, e) names. Step s is batch s % B of epoch s / B, where B is
- * the number of batches of an epoch; a batch is cut into micro-batches of micro_batch_rows.
+ * Epoch e visits the dataset's rows in the order that (seed, e) names. Unpacked, a unit of a batch is a row, and step s
+ * is batch s % B of epoch s / B, where B is the number of batches of an epoch. Packed, a unit is a pack; how many an
+ * epoch has depends on its order, so the epochs' first steps are tabled when the batcher is made.
  */
 #include "base/rng.h"
+#include "data/packer.h"
 #include "lazytrain/data.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* The packs of one window, kept until another is needed. */
+typedef struct window {
+    bool valid;
+    uint64_t epoch, index;
+    lzt__packs packs;
+} window;
 
 struct lzt_batcher {
     lzt_batcher_options o;
     lzt_dataset *dataset;
-    uint64_t rows, batch_rows, steps_per_epoch, steps, capacity;
+    uint64_t rows, batch_units, steps_per_epoch, steps, capacity;
     int32_t *labels; /* [label_capacity] of one row */
     uint64_t label_capacity;
+    /* packed */
+    uint64_t windows;    /* of an epoch */
+    uint64_t epochs;     /* in the tables */
+    uint64_t *first;     /* [epochs + 1] step of an epoch's first batch */
+    uint64_t *pack_base; /* [epochs * (windows + 1)] packs of an epoch before a window */
+    uint32_t *length;    /* [LZT__PACK_WINDOW] */
+    window kept;
 };
 
 uint64_t lzt_order_row(const lzt_batcher_options *options, uint64_t rows, uint64_t epoch, uint64_t index)
@@ -24,22 +41,9 @@ uint64_t lzt_order_row(const lzt_batcher_options *options, uint64_t rows, uint64
     return options->disable_shuffling ? index : lzt__rng_permute(options->seed, epoch, rows, index);
 }
 
-/* The rows of step's batch: places [begin, end) of its epoch. */
-static void batch_of(const lzt_batcher *b, uint64_t step, uint64_t *epoch, uint64_t *begin, uint64_t *end)
+static uint64_t row_at(const lzt_batcher *b, uint64_t epoch, uint64_t index)
 {
-    assert(step < b->steps);
-    *epoch = step / b->steps_per_epoch;
-    *begin = step % b->steps_per_epoch * b->batch_rows;
-    *end = b->rows - *begin < b->batch_rows ? b->rows : *begin + b->batch_rows;
-}
-
-static void micro_of(const lzt_batcher *b, uint64_t step, uint64_t m, uint64_t *epoch, uint64_t *begin, uint64_t *end)
-{
-    uint64_t last;
-    batch_of(b, step, epoch, begin, &last);
-    *begin += m * b->o.micro_batch_rows;
-    assert(*begin < last);
-    *end = last - *begin < b->o.micro_batch_rows ? last : *begin + b->o.micro_batch_rows;
+    return lzt_order_row(&b->o, b->rows, epoch, index);
 }
 
 static lzt_status check_options(const lzt_batcher_options *o, lzt_error *err)
@@ -51,23 +55,165 @@ static lzt_status check_options(const lzt_batcher_options *o, lzt_error *err)
         return lzt_fail(err, LZT_ERR_USAGE, "gradient_accumulation_steps", "must be 1 or more");
     if (!o->max_steps && !(o->epochs > 0 && o->epochs < 1e9))
         return lzt_fail(err, LZT_ERR_USAGE, "num_train_epochs", "must be above 0 where max_steps is not given");
+    if (o->packing && (!o->pack_tokens || o->pack_tokens > INT32_MAX))
+        return lzt_fail(err, LZT_ERR_USAGE, "packing", "needs max_seq_length, the tokens of a pack");
     return LZT_OK;
 }
 
-static lzt_status plan_steps(lzt_batcher *b, lzt_error *err)
+/* Batches that hold so many units. */
+static uint64_t batches_of(const lzt_batcher *b, uint64_t units)
 {
-    b->rows = lzt_dataset_rows(b->dataset);
-    b->batch_rows = b->o.micro_batch_rows * b->o.accumulation;
-    b->steps_per_epoch = b->rows / b->batch_rows + (!b->o.drop_last && b->rows % b->batch_rows);
-    if (!b->steps_per_epoch) {
-        lzt_fail(err, LZT_ERR_DATA, lzt_dataset_path(b->dataset),
-                 "%llu rows do not fill one batch of %llu, and dataloader_drop_last leaves the rest out",
-                 (unsigned long long)b->rows, (unsigned long long)b->batch_rows);
-        return lzt_hint(err, "set dataloader_drop_last: false, or a smaller batch");
+    return units / b->batch_units + (!b->o.drop_last && units % b->batch_units);
+}
+
+static lzt_status too_few(const lzt_batcher *b, uint64_t units, lzt_error *err)
+{
+    lzt_fail(err, LZT_ERR_DATA, lzt_dataset_path(b->dataset),
+             "%llu %s do not fill one batch of %llu, and dataloader_drop_last leaves the rest out",
+             (unsigned long long)units, b->o.packing ? "packs" : "rows", (unsigned long long)b->batch_units);
+    return lzt_hint(err, "set dataloader_drop_last: false, or a smaller batch");
+}
+
+static uint64_t steps_of_epochs(double epochs, double steps_per_epoch)
+{
+    double steps = ceil(epochs * steps_per_epoch - 1e-9);
+    return steps < 1 ? 1 : (uint64_t)steps;
+}
+
+/* ---- packed ---- */
+
+/* Makes the packs of a window the kept ones. */
+static lzt_status load_window(lzt_batcher *b, uint64_t epoch, uint64_t index, lzt_error *err)
+{
+    if (b->kept.valid && b->kept.epoch == epoch && b->kept.index == index) return LZT_OK;
+    uint64_t begin = index * LZT__PACK_WINDOW,
+             end = b->rows - begin < LZT__PACK_WINDOW ? b->rows : begin + LZT__PACK_WINDOW;
+    lzt_status s = LZT_OK;
+    b->kept.valid = false;
+    for (uint64_t i = begin; !s && i < end; i++) {
+        s = lzt_dataset_measure(b->dataset, row_at(b, epoch, i), &b->length[i - begin], NULL, err);
+        if (!s && b->length[i - begin] > b->o.pack_tokens)
+            s = lzt_fail(err, LZT_ERR_USAGE, "packing", "a row of %u tokens does not fit a pack of %llu",
+                         b->length[i - begin], (unsigned long long)b->o.pack_tokens);
     }
-    double steps = ceil(b->o.epochs * (double)b->steps_per_epoch - 1e-9);
-    b->steps = b->o.max_steps ? b->o.max_steps : steps < 1 ? 1 : (uint64_t)steps;
+    if (!s) s = lzt__pack(b->length, (uint32_t)(end - begin), b->o.pack_tokens, &b->kept.packs, err);
+    if (!s && !b->o.disable_shuffling) s = lzt__packs_shuffle(&b->kept.packs, b->o.seed, epoch, index, err);
+    b->kept.valid = !s;
+    b->kept.epoch = epoch;
+    b->kept.index = index;
+    return s;
+}
+
+static lzt_status grow_tables(lzt_batcher *b, lzt_error *err)
+{
+    uint64_t n = b->epochs + 1;
+    uint64_t *first = realloc(b->first, (n + 1) * sizeof *first);
+    if (first) b->first = first;
+    uint64_t *base = first ? realloc(b->pack_base, n * (b->windows + 1) * sizeof *base) : NULL;
+    if (!base) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for the table of packs");
+    b->pack_base = base;
+    if (!b->epochs) b->first[0] = 0;
     return LZT_OK;
+}
+
+/* Counts the packs of one more epoch; *batches receives its batches. */
+static lzt_status table_epoch(lzt_batcher *b, uint64_t *batches, lzt_error *err)
+{
+    lzt_status s = grow_tables(b, err);
+    if (s) return s;
+    uint64_t *base = b->pack_base + b->epochs * (b->windows + 1);
+    base[0] = 0;
+    for (uint64_t w = 0; !s && w < b->windows; w++) {
+        s = load_window(b, b->epochs, w, err);
+        base[w + 1] = base[w] + b->kept.packs.count;
+    }
+    if (s) return s;
+    *batches = batches_of(b, base[b->windows]);
+    if (!*batches) return too_few(b, base[b->windows], err);
+    b->first[b->epochs + 1] = b->first[b->epochs] + *batches;
+    b->epochs++;
+    return LZT_OK;
+}
+
+static lzt_status plan_packed(lzt_batcher *b, lzt_error *err)
+{
+    b->windows = (b->rows + LZT__PACK_WINDOW - 1) / LZT__PACK_WINDOW;
+    b->length = malloc(LZT__PACK_WINDOW * sizeof *b->length);
+    if (!b->length) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a window of rows");
+    double left = b->o.epochs;
+    lzt_status s = LZT_OK;
+    do {
+        uint64_t batches = 0;
+        s = table_epoch(b, &batches, err);
+        if (s) break;
+        if (b->epochs == 1) b->steps_per_epoch = batches;
+        if (b->o.max_steps)
+            b->steps = b->first[b->epochs] < b->o.max_steps ? 0 : b->o.max_steps;
+        else if (left <= 1)
+            b->steps = b->first[b->epochs - 1] + steps_of_epochs(left, (double)batches);
+        left -= 1;
+    } while (!b->steps);
+    uint64_t most = b->o.micro_batch_rows;
+    if (!s && b->epochs == 1 && b->pack_base[b->windows] < most) most = b->pack_base[b->windows];
+    b->capacity = most * b->o.pack_tokens;
+    b->label_capacity = b->o.pack_tokens;
+    return s;
+}
+
+static uint64_t epoch_of(const lzt_batcher *b, uint64_t step)
+{
+    if (!b->o.packing) return step / b->steps_per_epoch;
+    uint64_t e = 0;
+    while (b->first[e + 1] <= step) e++;
+    return e;
+}
+
+/* ---- both ---- */
+
+/* The units of step's batch: places [begin, end) of its epoch. */
+static void batch_of(const lzt_batcher *b, uint64_t step, uint64_t *epoch, uint64_t *begin, uint64_t *end)
+{
+    assert(step < b->steps);
+    *epoch = epoch_of(b, step);
+    uint64_t first = b->o.packing ? b->first[*epoch] : *epoch * b->steps_per_epoch;
+    uint64_t units = b->o.packing ? b->pack_base[*epoch * (b->windows + 1) + b->windows] : b->rows;
+    *begin = (step - first) * b->batch_units;
+    *end = units - *begin < b->batch_units ? units : *begin + b->batch_units;
+}
+
+static void micro_of(const lzt_batcher *b, uint64_t step, uint64_t m, uint64_t *epoch, uint64_t *begin, uint64_t *end)
+{
+    uint64_t last;
+    batch_of(b, step, epoch, begin, &last);
+    *begin += m * b->o.micro_batch_rows;
+    assert(*begin < last);
+    *end = last - *begin < b->o.micro_batch_rows ? last : *begin + b->o.micro_batch_rows;
+}
+
+typedef lzt_status row_fn(lzt_batcher *b, uint64_t row, void *arg, lzt_error *err);
+
+/* Calls visit for the rows of a unit: one row, or a pack's. */
+static lzt_status each_row(lzt_batcher *b, uint64_t epoch, uint64_t unit, row_fn *visit, void *arg, lzt_error *err)
+{
+    if (!b->o.packing) return visit(b, row_at(b, epoch, unit), arg, err);
+    const uint64_t *base = b->pack_base + epoch * (b->windows + 1);
+    uint64_t w = 0;
+    while (base[w + 1] <= unit) w++;
+    lzt_status s = load_window(b, epoch, w, err);
+    if (s) return s;
+    uint64_t p = unit - base[w];
+    for (uint32_t i = b->kept.packs.begin[p]; !s && i < b->kept.packs.begin[p + 1]; i++)
+        s = visit(b, row_at(b, epoch, w * LZT__PACK_WINDOW + b->kept.packs.item[i]), arg, err);
+    return s;
+}
+
+static lzt_status longest_row(lzt_batcher *b, uint64_t row, void *arg, lzt_error *err)
+{
+    uint64_t *longest = arg;
+    uint32_t tokens;
+    lzt_status s = lzt_dataset_measure(b->dataset, row, &tokens, NULL, err);
+    if (!s && tokens > *longest) *longest = tokens;
+    return s;
 }
 
 /* Walks all micro-batches of the run: O(rows of the run), counts only. In file order one epoch tells all. */
@@ -80,16 +226,21 @@ static lzt_status find_capacity(lzt_batcher *b, lzt_error *err)
             uint64_t epoch, begin, end, longest = 0;
             micro_of(b, step, m, &epoch, &begin, &end);
             for (uint64_t i = begin; i < end; i++) {
-                uint32_t tokens;
-                lzt_status s =
-                    lzt_dataset_measure(b->dataset, lzt_order_row(&b->o, b->rows, epoch, i), &tokens, NULL, err);
+                lzt_status s = longest_row(b, row_at(b, epoch, i), &longest, err);
                 if (s) return s;
-                if (tokens > longest) longest = tokens;
             }
             if (longest > b->label_capacity) b->label_capacity = longest;
             if (longest * (end - begin) > b->capacity) b->capacity = longest * (end - begin);
         }
     return LZT_OK;
+}
+
+static lzt_status plan_unpacked(lzt_batcher *b, lzt_error *err)
+{
+    b->steps_per_epoch = batches_of(b, b->rows);
+    if (!b->steps_per_epoch) return too_few(b, b->rows, err);
+    b->steps = b->o.max_steps ? b->o.max_steps : steps_of_epochs(b->o.epochs, (double)b->steps_per_epoch);
+    return find_capacity(b, err);
 }
 
 lzt_status lzt_batcher_create(lzt_dataset *dataset, const lzt_batcher_options *options, lzt_batcher **batcher,
@@ -102,8 +253,9 @@ lzt_status lzt_batcher_create(lzt_dataset *dataset, const lzt_batcher_options *o
     if (!b) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a batcher");
     b->o = *options;
     b->dataset = dataset;
-    s = plan_steps(b, err);
-    if (!s) s = find_capacity(b, err);
+    b->rows = lzt_dataset_rows(dataset);
+    b->batch_units = b->o.micro_batch_rows * b->o.accumulation;
+    s = b->o.packing ? plan_packed(b, err) : plan_unpacked(b, err);
     if (!s && !b->capacity) s = lzt_fail(err, LZT_ERR_DATA, lzt_dataset_path(dataset), "no trainable tokens");
     if (!s && !(b->labels = malloc(b->label_capacity * sizeof *b->labels)))
         s = lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a row of labels");
@@ -119,6 +271,9 @@ void lzt_batcher_destroy(lzt_batcher *b)
 {
     if (!b) return;
     free(b->labels);
+    free(b->first);
+    free(b->pack_base);
+    free(b->length);
     free(b);
 }
 
@@ -139,7 +294,10 @@ uint64_t lzt_batcher_steps_per_epoch(const lzt_batcher *b)
 
 double lzt_batcher_epoch(const lzt_batcher *b, uint64_t step)
 {
-    return (double)step / (double)b->steps_per_epoch;
+    if (!b->o.packing) return (double)step / (double)b->steps_per_epoch;
+    if (!step) return 0;
+    uint64_t e = epoch_of(b, step - 1);
+    return (double)e + (double)(step - b->first[e]) / (double)(b->first[e + 1] - b->first[e]);
 }
 
 uint64_t lzt_batcher_capacity(const lzt_batcher *b)
@@ -154,23 +312,29 @@ uint64_t lzt_batcher_micro_batches(const lzt_batcher *b, uint64_t step)
     return (end - begin + b->o.micro_batch_rows - 1) / b->o.micro_batch_rows;
 }
 
+static lzt_status count_trained(lzt_batcher *b, uint64_t row, void *arg, lzt_error *err)
+{
+    uint64_t *count = arg;
+    uint32_t trained;
+    lzt_status s = lzt_dataset_measure(b->dataset, row, NULL, &trained, err);
+    *count += trained;
+    return s;
+}
+
 lzt_status lzt_batcher_loss_count(lzt_batcher *b, uint64_t step, uint64_t *count, lzt_error *err)
 {
     uint64_t epoch, begin, end, n = 0;
+    lzt_status s = LZT_OK;
     batch_of(b, step, &epoch, &begin, &end);
-    for (uint64_t i = begin; i < end; i++) {
-        uint32_t trained;
-        lzt_status s = lzt_dataset_measure(b->dataset, lzt_order_row(&b->o, b->rows, epoch, i), NULL, &trained, err);
-        if (s) return s;
-        n += trained;
-    }
+    for (uint64_t i = begin; !s && i < end; i++) s = each_row(b, epoch, i, count_trained, &n, err);
     *count = n;
-    return LZT_OK;
+    return s;
 }
 
 /* Appends one row as a document. */
-static lzt_status append(lzt_batcher *b, uint64_t row, lzt_micro_batch *out, lzt_error *err)
+static lzt_status append(lzt_batcher *b, uint64_t row, void *arg, lzt_error *err)
 {
+    lzt_micro_batch *out = arg;
     uint32_t tokens, trained;
     lzt_status s = lzt_dataset_measure(b->dataset, row, &tokens, &trained, err);
     if (s || !tokens) return s;
@@ -198,11 +362,11 @@ lzt_status lzt_batcher_fill(lzt_batcher *b, uint64_t step, uint64_t m, lzt_micro
     out->token_count = out->document_count = out->loss_count = 0;
     for (uint64_t i = begin; i < end; i++) {
         uint64_t before = out->token_count;
-        lzt_status s = append(b, lzt_order_row(&b->o, b->rows, epoch, i), out, err);
+        lzt_status s = each_row(b, epoch, i, append, out, err);
         if (s) return s;
         if (out->token_count - before > longest) longest = out->token_count - before;
     }
     out->document_begin[out->document_count] = (int32_t)out->token_count;
-    out->padded_count = longest * out->document_count;
+    out->padded_count = b->o.packing ? (end - begin) * b->o.pack_tokens : longest * out->document_count;
     return LZT_OK;
 }
