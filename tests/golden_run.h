@@ -117,6 +117,7 @@ static inline lzt_engine *engine_for(const lzt_model *model, const engine_choice
     if (choice->checked) {
         lzt_dev_checked_options checked = LZT_DEV_CHECKED_OPTIONS_INIT;
         checked.seed = choice->seed;
+        checked.delay_us_max = 40;
         if (lzt_dev_checked_create(&checked, options.dev, &options.dev, &err)) fail_msg("%s", err.message);
     }
     if (lzt_kern_cpu_create(&kernels, &options.kern, &err)) fail_msg("%s", err.message);

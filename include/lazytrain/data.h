@@ -152,7 +152,8 @@ typedef struct lzt_micro_batch {
 /* Errors: LZT_ERR_USAGE (options; drop_last with fewer rows than a batch), and those of lzt_dataset_measure. */
 LZT_EXPORT lzt_status lzt_batcher_create(lzt_dataset *dataset, const lzt_batcher_options *options,
                                          lzt_batcher **batcher, lzt_error *err);
-LZT_EXPORT void lzt_batcher_destroy(lzt_batcher *batcher); /* NULL is allowed */
+LZT_EXPORT void lzt_batcher_destroy(lzt_batcher *batcher);                     /* NULL is allowed */
+LZT_EXPORT const lzt_dataset *lzt_batcher_dataset(const lzt_batcher *batcher); /* borrowed */
 /* Rows of an epoch. */
 LZT_EXPORT uint64_t lzt_batcher_rows(const lzt_batcher *batcher);
 LZT_EXPORT uint64_t lzt_batcher_steps(const lzt_batcher *batcher);

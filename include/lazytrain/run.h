@@ -58,7 +58,7 @@ typedef struct lzt_account {
     double host_seconds[LZT_HOST_COUNT];      /* of the host lanes', by operator */
     uint64_t bytes[LZT_LANE_COUNT];           /* copied; on host lanes read and written */
     uint64_t layer_forwards, weight_uploads;
-    uint64_t programs; /* micro-batches */
+    uint64_t programs;                    /* micro-batches */
     double queue_seconds[LZT_LANE_COUNT]; /* tasks submitted and ready but not started */
     uint64_t depth_max[LZT_LANE_COUNT];   /* most tasks of the lane ready or running at once */
 } lzt_account;

@@ -71,9 +71,9 @@ typedef struct lzt_train_outcome {
     bool saved;                       /* interrupted: a checkpoint holds the last whole step */
 } lzt_train_outcome;
 
-/* Finds where the run is to go on (config.resume_from_checkpoint; checkpoints names the directory), loads that state into
- * the engine and fills start_step, applied_steps and nonfinite_steps; without a complete checkpoint they are 0. Errors:
- * LZT_ERR_MODEL (a checkpoint asked for by name is not whole, or belongs to another run), LZT_ERR_STORAGE. */
+/* Finds where the run is to go on (config.resume_from_checkpoint; checkpoints names the directory), loads that state
+ * into the engine and fills start_step, applied_steps and nonfinite_steps; without a complete checkpoint they are 0.
+ * Errors: LZT_ERR_MODEL (a checkpoint asked for by name is not whole, or belongs to another run), LZT_ERR_STORAGE. */
 LZT_EXPORT lzt_status lzt_train_resume(lzt_train_options *options, lzt_error *err);
 
 /* Errors: LZT_ERR_INTERRUPTED, LZT_ERR_NUMERICS (max_nonfinite_steps in a row), and those of data, device and disk. */

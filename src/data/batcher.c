@@ -277,6 +277,11 @@ void lzt_batcher_destroy(lzt_batcher *b)
     free(b);
 }
 
+const lzt_dataset *lzt_batcher_dataset(const lzt_batcher *b)
+{
+    return b->dataset;
+}
+
 uint64_t lzt_batcher_rows(const lzt_batcher *b)
 {
     return b->rows;

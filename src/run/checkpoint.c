@@ -18,8 +18,11 @@
 
 static json_t *fields_of(const lzt_engine_info *info, const lzt_config *c, const lzt_batcher *batcher)
 {
-    return json_pack("{s:s,s:I,s:I,s:b,s:b,s:I,s:I}", "dtype", lzt_dtype_name(info->plan->numerics.dtype), "data_seed",
-                     (json_int_t)c->data_seed, "global_batch_rows",
+    lzt_dataset_report rows;
+    lzt_dataset_get_report(lzt_batcher_dataset(batcher), &rows);
+    return json_pack("{s:s,s:I,s:I,s:I,s:I,s:b,s:b,s:I,s:I}", "dtype", lzt_dtype_name(info->plan->numerics.dtype),
+                     "data_seed", (json_int_t)c->data_seed, "row_tokens", (json_int_t)rows.tokens, "row_trained_tokens",
+                     (json_int_t)rows.trained_tokens, "global_batch_rows",
                      (json_int_t)(c->per_device_train_batch_size * c->gradient_accumulation_steps), "disable_shuffling",
                      c->disable_shuffling, "dataloader_drop_last", c->dataloader_drop_last, "max_seq_length",
                      (json_int_t)c->max_seq_length, "rows", (json_int_t)lzt_batcher_rows(batcher));
@@ -100,6 +103,7 @@ lzt_status lzt__checkpoint_save(const lzt_train_options *o, const lzt_progress_s
     lzt_ckpt_tensor *tensor = tensors_of(info.model, err);
     if (!tensor) return LZT_ERR_NO_MEMORY;
     json_t *fields = fields_of(&info, o->config, o->train);
+    json_object_set_new(fields, "model_name_or_path", json_string(o->config->model_name_or_path)); /* for export */
     char *text = json_dumps(fields, JSON_COMPACT);
     state.step = progress->step;
     state.applied_steps = progress->applied;

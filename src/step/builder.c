@@ -19,7 +19,8 @@ static bool grow(void *array, uint32_t count, uint32_t *room, size_t element_byt
     return true;
 }
 
-__attribute__((format(printf, 2, 0))) static const char *keep_name(lzt_builder *b, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) __attribute__((format(printf, 2, 0))) static const char *
+keep_name(lzt_builder *b, const char *format, va_list args)
 {
     char text[96];
     vsnprintf(text, sizeof text, format, args);
