@@ -3,13 +3,19 @@ _lazytrain() {
     local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" command="${COMP_WORDS[1]}" options=""
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "train eval generate bench plan explain check compare report trace config model completion ckpt version --help --version" -- "$cur"))
+        COMPREPLY=($(compgen -W "train eval generate bench plan explain check data compare report trace config model completion ckpt version --help --version" -- "$cur"))
         return
     fi
     case "$command" in
         bench)
             if [ "$COMP_CWORD" -eq 2 ]; then
                 COMPREPLY=($(compgen -W "gemm step " -- "$cur"))
+                return
+            fi
+            command="$command ${COMP_WORDS[2]}" ;;
+        data)
+            if [ "$COMP_CWORD" -eq 2 ]; then
+                COMPREPLY=($(compgen -W "inspect tokenize render " -- "$cur"))
                 return
             fi
             command="$command ${COMP_WORDS[2]}" ;;
@@ -41,6 +47,7 @@ _lazytrain() {
         "eval --batch-size") COMPREPLY=(); return ;;
         "eval --max-seq-length") COMPREPLY=(); return ;;
         "eval --tokenizer") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "eval --template") COMPREPLY=(); return ;;
         "generate --model") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "generate --prompt-ids") COMPREPLY=(); return ;;
         "generate --prompt") COMPREPLY=(); return ;;
@@ -99,6 +106,25 @@ _lazytrain() {
         "plan --highs-library") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "plan --sweep") COMPREPLY=(); return ;;
         "check --model") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "data inspect --dataset") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "data inspect --model") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "data inspect --tokenizer") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "data inspect --template") COMPREPLY=(); return ;;
+        "data inspect --query-field") COMPREPLY=(); return ;;
+        "data inspect --response-field") COMPREPLY=(); return ;;
+        "data inspect --max-seq-length") COMPREPLY=(); return ;;
+        "data inspect --truncation") COMPREPLY=($(compgen -W "keep_start keep_answer drop error" -- "$cur")); return ;;
+        "data inspect --loss-on") COMPREPLY=($(compgen -W "assistant last all" -- "$cur")); return ;;
+        "data inspect --on-bad-row") COMPREPLY=($(compgen -W "error skip" -- "$cur")); return ;;
+        "data inspect --packing") COMPREPLY=($(compgen -W "true false" -- "$cur")); return ;;
+        "data inspect --batch-size") COMPREPLY=(); return ;;
+        "data inspect --limit") COMPREPLY=(); return ;;
+        "data tokenize --tokenizer") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "data tokenize --pattern") COMPREPLY=(); return ;;
+        "data tokenize --threads") COMPREPLY=(); return ;;
+        "data tokenize --lines") COMPREPLY=($(compgen -W "text json" -- "$cur")); return ;;
+        "data render --model") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "data render --template") COMPREPLY=(); return ;;
         "compare --steps") COMPREPLY=(); return ;;
         "compare --last") COMPREPLY=(); return ;;
         "report --output") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -108,13 +134,16 @@ _lazytrain() {
     esac
     case "$command" in
         "train") options="--help --dry-run --device-cap --dump-gradients --trace --quiet --json" ;;
-        "eval") options="--help --model --dataset --dtype --batch-size --max-seq-length --tokenizer --json" ;;
+        "eval") options="--help --model --dataset --dtype --batch-size --max-seq-length --tokenizer --template --json" ;;
         "generate") options="--help --model --prompt-ids --prompt --max-new-tokens --dtype --tokenizer --json" ;;
         "bench gemm") options="--help --shape --tokens --dtype --gemm --isa --threads --repeats --json" ;;
         "bench step") options="--help --model --batch --seq --dtype --steps --warmup --plan --device-cap --link-gbps --compute-slowdown --json" ;;
         "plan") options="--help --model --output --json --batch-size --max-seq-len --dtype-bytes --peak-cap-gb --baseline-peak-gb --baseline-checkpoint-interval --max-segment-layers --cpu-activation-budget-gb --enable-nvme-offload --nvme-activation-budget-gb --nvme-transfer-mode --layer-recompute-ms --linear-recompute-ratio --enable-overlap-aware-offload --enable-overlap-aware-nvme --activation-comm-capacity-fraction --activation-comm-window-ms-scale --nvme-comm-capacity-fraction --nvme-comm-window-ms-scale --activation-h2d-bandwidth-gbps --activation-d2h-bandwidth-gbps --nvme-read-bandwidth-gbps --nvme-write-bandwidth-gbps --include-param-grad-pcie --optimizer-state-mode --optimizer-max-8bit-fraction --optimizer-alpha-step-sec --optimizer-fast-grad-clip-saving-sec --optimizer-full-8bit-extra-step-sec --hidden-nvme-offload-tiebreak-ms --checkpoint-penalty --reference-schedule --lock-reference-edges --lock-reference-gpu-checkpoints --time-limit-sec --solver --highs-library --sweep --trust-remote-code" ;;
         "explain") options="--help" ;;
         "check") options="--help --model --json" ;;
+        "data inspect") options="--help --dataset --model --tokenizer --template --query-field --response-field --max-seq-length --truncation --loss-on --on-bad-row --packing --batch-size --limit --rows --json" ;;
+        "data tokenize") options="--help --tokenizer --pattern --threads --lines --json" ;;
+        "data render") options="--help --model --template --prompt --json" ;;
         "compare") options="--help --steps --last --json" ;;
         "report") options="--help --output --json" ;;
         "trace") options="--help --json" ;;

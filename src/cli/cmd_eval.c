@@ -29,6 +29,10 @@ static const lzt_option options[] = {
      .fallback = "0",
      .help = "cut rows to this length; 0: nothing is cut"},
     {.name = "tokenizer", .argument = "PATH", .type = LZT_OPTION_PATH, .help = "default: the model's own"},
+    {.name = "template",
+     .argument = "NAME",
+     .type = LZT_OPTION_TEXT,
+     .help = "chat template of raw rows: a built-in one or a file; default: the model's own"},
     LZT_OPTION_JSON,
 };
 
@@ -60,6 +64,7 @@ static lzt_status evaluate(const lzt_args *args, lzt_session *s, lzt_error *err)
     s->config = &config;
     status = lzt_session_open_model(s, lzt_args_text(args, "model"), err);
     if (!status) status = lzt_session_open_tokenizer(s, lzt_args_text(args, "tokenizer"), err);
+    if (!status) status = lzt_session_open_template(s, lzt_args_text(args, "template"), err);
     if (!status) status = lzt_session_open_dataset(s, lzt_args_text(args, "dataset"), &s->train, err);
     if (!status) status = lzt_session_eval_capacity(s->train, rows, &capacity, err);
     if (!status)

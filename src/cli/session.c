@@ -34,6 +34,13 @@ lzt_status lzt_session_open_tokenizer(lzt_session *s, const char *path, lzt_erro
     return LZT_OK;
 }
 
+lzt_status lzt_session_open_template(lzt_session *s, const char *name, lzt_error *err)
+{
+    if (!s->tokenizer) return LZT_OK; /* rows are ids already */
+    lzt_status status = lzt_template_open(name, s->info->directory, &s->chat, err);
+    return status == LZT_ERR_USAGE && !name ? LZT_OK : status;
+}
+
 lzt_status lzt_session_open_dataset(const lzt_session *s, const char *path, lzt_dataset **dataset, lzt_error *err)
 {
     const lzt_config *c = s->config;
@@ -41,6 +48,7 @@ lzt_status lzt_session_open_dataset(const lzt_session *s, const char *path, lzt_
     options.path = path;
     options.vocabulary = s->info->vocabulary;
     options.tokenizer = s->tokenizer;
+    options.chat = s->chat;
     if (c) {
         options.max_seq_length = c->max_seq_length;
         options.max_samples = c->max_samples;
@@ -64,7 +72,14 @@ lzt_status lzt_session_open_data(lzt_session *s, lzt_error *err)
     options.max_steps = c->max_steps > 0 ? (uint64_t)c->max_steps : 0;
     options.disable_shuffling = c->disable_shuffling;
     options.drop_last = c->dataloader_drop_last;
+    options.packing = c->packing;
+    options.pack_tokens = c->max_seq_length;
+    if (c->packing && !c->max_seq_length) {
+        lzt_fail(err, LZT_ERR_USAGE, "packing", "rows are packed into sequences of max_seq_length tokens: set it");
+        return lzt_hint(err, "for example max_seq_length: 1024");
+    }
     lzt_status status = lzt_session_open_tokenizer(s, c->tokenizer, err);
+    if (!status) status = lzt_session_open_template(s, c->chat_template, err);
     if (!status) status = lzt_session_open_dataset(s, c->dataset, &s->train, err);
     if (!status && c->eval_dataset) status = lzt_session_open_dataset(s, c->eval_dataset, &s->eval, err);
     if (!status) status = lzt_batcher_create(s->train, &options, &s->batcher, err);
@@ -232,6 +247,7 @@ void lzt_session_close(lzt_session *s)
     lzt_batcher_destroy(s->batcher);
     lzt_dataset_close(s->eval);
     lzt_dataset_close(s->train);
+    lzt_template_close(s->chat);
     lzt_tokenizer_close(s->tokenizer);
     lzt_model_close(s->model);
     memset(s, 0, sizeof *s);

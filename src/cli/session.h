@@ -8,6 +8,7 @@
 #include "lazytrain/auto_plan.h"
 #include "lazytrain/config.h"
 #include "lazytrain/run.h"
+#include "lazytrain/template.h"
 #include "lazytrain/tokenizer.h"
 
 typedef struct lzt_session {
@@ -15,6 +16,7 @@ typedef struct lzt_session {
     lzt_model *model;
     const lzt_model_info *info;
     lzt_tokenizer *tokenizer; /* NULL: none was found */
+    lzt_template *chat;       /* NULL: none was found; pairs then stand as they are */
     lzt_dataset *train, *eval;
     lzt_batcher *batcher;
     lzt_kern *kern; /* NULL once the engine has it */
@@ -28,6 +30,8 @@ typedef struct lzt_session {
 lzt_status lzt_session_open_model(lzt_session *s, const char *path, lzt_error *err);
 /* The tokenizer that path (or else the model's directory) holds; none is no error when path is NULL. */
 lzt_status lzt_session_open_tokenizer(lzt_session *s, const char *path, lzt_error *err);
+/* The chat template: a built-in one, a file, or (NULL) the model's own, which it need not have. */
+lzt_status lzt_session_open_template(lzt_session *s, const char *name, lzt_error *err);
 lzt_status lzt_session_open_dataset(const lzt_session *s, const char *path, lzt_dataset **dataset, lzt_error *err);
 /* Training data, evaluation data, and the batches that the config asks for. */
 lzt_status lzt_session_open_data(lzt_session *s, lzt_error *err);
