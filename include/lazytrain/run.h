@@ -39,11 +39,12 @@ typedef struct lzt_engine_options {
     uint64_t micro_batches;  /* of a step, at most */
     uint32_t host_threads;   /* of the optimizer lane; 0: as many as the plan's numerics say */
     int32_t drop_dependency; /* tests: leave out this dependency of SINGLE; -1: none */
+    const bool *frozen;      /* [tensor_count] copied; not trained: no update, no part in the norm. NULL: none */
 } lzt_engine_options;
 
 #define LZT_ENGINE_OPTIONS_INIT                                                                                        \
     {                                                                                                                  \
-        sizeof(lzt_engine_options), NULL, NULL, NULL, NULL, true, false, false, 1, 0, -1                               \
+        sizeof(lzt_engine_options), NULL, NULL, NULL, NULL, true, false, false, 1, 0, -1, NULL                         \
     }
 
 /* What an instant without compute is put down to: a lane, or none of them. */
@@ -125,6 +126,8 @@ LZT_EXPORT lzt_dev *lzt_engine_dev(const lzt_engine *engine); /* borrowed */
 /* A compiled program, or NULL; and the start and end of its tasks in the last run (seconds since its first submit).
  * start and end may be NULL. */
 LZT_EXPORT const lzt_program *lzt_engine_program(const lzt_engine *engine, lzt_variant variant, bool update);
+/* Whether that program has run since the engine was made. */
+LZT_EXPORT bool lzt_engine_has_run(const lzt_engine *engine, lzt_variant variant, bool update);
 LZT_EXPORT void lzt_engine_times(const lzt_engine *engine, lzt_variant variant, bool update, double *start,
                                  double *end);
 

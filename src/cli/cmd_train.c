@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/predict.h"
 #include "cli/session.h"
+#include "cli/step_trace.h"
 #include "cli/talk.h"
 #include "lazytrain/train.h"
 
@@ -30,21 +31,18 @@ static const lzt_option options[] = {
     LZT_OPTION_JSON,
 };
 
-/* A signal asks the loop to stop; the second one ends the process at once. */
+/* A signal asks the loop to stop; the same one again ends the process at once. */
 static volatile sig_atomic_t stop_requested;
 
 static void on_signal(int number)
 {
-    if (stop_requested) {
-        signal(number, SIG_DFL);
-        raise(number);
-    }
+    (void)number;
     stop_requested = 1;
 }
 
 static void catch_signals(void)
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -212,6 +210,15 @@ static lzt_status judge_device(const lzt_dev *dev, lzt_error *err)
                     (unsigned long long)count);
 }
 
+static lzt_status print_outcome(const lzt_train_outcome *o, lzt_error *err)
+{
+    return lzt_talk_json(json_pack("{s:I,s:I,s:I,s:o,s:o}", "steps", (json_int_t)o->steps, "applied_steps",
+                                   (json_int_t)o->applied_steps, "nonfinite_steps", (json_int_t)o->nonfinite_steps,
+                                   "loss", lzt_talk_json_real(o->last_loss), "eval_loss",
+                                   lzt_talk_json_real(o->last_eval_loss)),
+                         err);
+}
+
 static lzt_status train(const lzt_args *args, lzt_session *s, lzt_error *err)
 {
     const lzt_config *c = s->config;
@@ -248,12 +255,15 @@ static lzt_status train(const lzt_args *args, lzt_session *s, lzt_error *err)
     lzt_progress_clear(&progress);
     lzt_metrics_close(metrics);
     if (!status) status = judge_device(lzt_engine_dev(s->engine), err);
+    if (!status && lzt_args_flag(args, "trace"))
+        status = lzt_step_trace_write(s->engine, c->output_dir, outcome.steps, err);
     bool nothing_left = nothing_is_left(s, checkpoints, train_options.start_step, total);
     if (!status && !nothing_left) status = save_final(s, err);
     if (!status && !nothing_left && !lzt_args_flag(args, "quiet"))
         lzt_talk("done: %llu steps, %llu skipped; loss %.6f%s%s", (unsigned long long)outcome.steps,
                  (unsigned long long)outcome.nonfinite_steps, outcome.last_loss, c->save_final ? "; model in " : "",
                  c->save_final ? c->output_dir : "");
+    if (!status && lzt_args_flag(args, "json")) status = print_outcome(&outcome, err);
     return status;
 }
 

@@ -1,8 +1,10 @@
 /* From a config to something that runs: see session.h. */
 #include "cli/session.h"
 
+#include <fnmatch.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -221,11 +223,32 @@ static lzt_status open_device(const lzt_session *s, lzt_dev **dev, lzt_error *er
     return lzt_dev_checked_create(&checked, *dev, dev, err);
 }
 
+/* Marks the tensors that the globs of `freeze` name; a glob that names none is a mistake. */
+static lzt_status mark_frozen(const lzt_session *s, bool *frozen, lzt_error *err)
+{
+    for (uint64_t g = 0; s->config && g < s->config->freeze.count; g++) {
+        uint32_t found = 0;
+        for (uint32_t i = 0; i < s->info->tensor_count; i++)
+            if (!fnmatch(s->config->freeze.item[g], s->info->tensor[i].name, 0)) frozen[i] = true, found++;
+        if (found) continue;
+        lzt_fail(err, LZT_ERR_USAGE, "freeze", "\"%s\" names no tensor of the model", s->config->freeze.item[g]);
+        return lzt_hint(err, "lazytrain model inspect %s lists them", s->info->directory);
+    }
+    return LZT_OK;
+}
+
 lzt_status lzt_session_open_engine(lzt_session *s, bool generate, lzt_error *err)
 {
     lzt_engine_options options = LZT_ENGINE_OPTIONS_INIT;
-    lzt_status status = open_device(s, &options.dev, err);
-    if (status) return status;
+    bool *frozen = calloc(s->info->tensor_count, sizeof *frozen);
+    if (!frozen) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for the list of frozen tensors");
+    lzt_status status = mark_frozen(s, frozen, err);
+    if (!status) status = open_device(s, &options.dev, err);
+    if (status) {
+        free(frozen);
+        return status;
+    }
+    options.frozen = frozen;
     options.model = s->model;
     options.plan = &s->plan;
     options.kern = s->kern;
@@ -234,6 +257,7 @@ lzt_status lzt_session_open_engine(lzt_session *s, bool generate, lzt_error *err
     options.micro_batches = s->caps.micro_batches;
     s->kern = NULL;
     status = lzt_engine_create(&options, &s->engine, err);
+    free(frozen);
     if (!status) status = lzt_engine_load(s->engine, err);
     if (!status) lzt_model_drop_mappings(s->model);
     return status;

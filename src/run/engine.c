@@ -96,6 +96,14 @@ static lzt_status bind_all(lzt_engine *engine, const lzt_engine_options *options
     return status;
 }
 
+static lzt_status copy_frozen(lzt_engine *engine, const lzt_engine_options *options, lzt_error *err)
+{
+    engine->frozen = calloc(engine->info->tensor_count, sizeof *engine->frozen);
+    if (!engine->frozen) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for the list of frozen tensors");
+    for (uint32_t i = 0; i < engine->info->tensor_count; i++) engine->frozen[i] = options->frozen && options->frozen[i];
+    return LZT_OK;
+}
+
 lzt_status lzt_engine_create(const lzt_engine_options *options, lzt_engine **out, lzt_error *err)
 {
     assert(options->struct_bytes == sizeof *options && options->micro_batches > 0);
@@ -113,6 +121,7 @@ lzt_status lzt_engine_create(const lzt_engine_options *options, lzt_engine **out
     engine->training = options->training;
     lzt_status status = lzt_plan_copy(&engine->plan, options->plan, err);
     const lzt_numerics *numerics = &engine->plan.numerics;
+    if (!status) status = copy_frozen(engine, options, err);
     lzt_optim_options optim = LZT_OPTIM_OPTIONS_INIT;
     optim.threads = options->host_threads ? options->host_threads : (uint32_t)numerics->threads;
     if (!status) status = lzt_optim_create(&optim, &engine->optim, err);
@@ -143,6 +152,7 @@ void lzt_engine_destroy(lzt_engine *engine)
     lzt_kern_destroy(engine->kern);
     lzt_optim_destroy(engine->optim);
     lzt_state_layout_destroy(engine->layout);
+    free(engine->frozen);
     lzt_plan_fini(&engine->plan);
     free(engine);
 }
@@ -280,6 +290,12 @@ const lzt_program *lzt_engine_program(const lzt_engine *engine, lzt_variant vari
 {
     const lzt_bound *bound = engine->bound[variant][update];
     return bound ? bound->program : NULL;
+}
+
+bool lzt_engine_has_run(const lzt_engine *engine, lzt_variant variant, bool update)
+{
+    const lzt_bound *bound = engine->bound[variant][update];
+    return bound && bound->end_ns > 0;
 }
 
 void lzt_engine_times(const lzt_engine *engine, lzt_variant variant, bool update, double *start, double *end)

@@ -46,6 +46,7 @@ struct lzt_engine {
     lzt_bound *bound[LZT_VARIANT_COUNT][2]; /* [variant][with update] */
     uint64_t planned_bytes[LZT_SPACE_COUNT];
     bool training, pending;
+    bool *frozen; /* [tensor_count] */
 };
 
 /* bind.c */

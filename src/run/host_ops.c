@@ -99,6 +99,7 @@ static void norm(const lzt_host_call *c)
     *partial = 0;
     for (uint32_t i = 0; i < unit->tensor_count; i++) {
         const lzt_tensor *t = &m->tensor[unit->first_tensor + i];
+        if (c->engine->frozen[unit->first_tensor + i]) continue;
         const char *at = (const char *)c->ptr[0] + t->unit_offset * lzt_dtype_bytes(dtype);
         *partial += lzt_optim_sqnorm(c->engine->optim, dtype, at, t->element_count);
     }
@@ -135,6 +136,7 @@ static void adamw(const lzt_host_call *c)
     for (uint32_t i = 0; i < unit->tensor_count; i++) {
         const lzt_tensor *t = &m->tensor[unit->first_tensor + i];
         uint64_t at = t->unit_offset;
+        if (c->engine->frozen[unit->first_tensor + i]) continue;
         lzt_optim_run run = {.master = split ? LZT_MASTER_SPLIT : LZT_MASTER_F32,
                              .grad_dtype = numerics->grad_dtype,
                              .count = t->element_count,
