@@ -56,10 +56,11 @@ static lzt_status evaluate(const lzt_args *args, lzt_session *s, lzt_error *err)
     uint64_t rows = lzt_args_uint(args, "batch-size"), capacity = 0;
     lzt_config config;
     char length[32];
-    snprintf(length, sizeof length, "%llu", (unsigned long long)lzt_args_uint(args, "max-seq-length"));
+    uint64_t longest = lzt_args_uint(args, "max-seq-length");
+    snprintf(length, sizeof length, "%llu", (unsigned long long)longest);
     const lzt_config_override given = {"max_seq_length", length};
     if (!rows) return lzt_fail(err, LZT_ERR_USAGE, "--batch-size", "at least one row must run at once");
-    lzt_status status = lzt_config_load(NULL, &given, 1, &config, err);
+    lzt_status status = lzt_config_load(NULL, &given, longest > 0, &config, err);
     if (status) return status;
     s->config = &config;
     status = lzt_session_open_model(s, lzt_args_text(args, "model"), err);

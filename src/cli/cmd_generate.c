@@ -100,7 +100,8 @@ static lzt_status generate(const lzt_args *args, lzt_session *s, int32_t **promp
     if (!status) status = ids ? parse_ids(ids, prompt, &count, err) : encode(s, text, prompt, &count, err);
     if (!status && !count) status = lzt_fail(err, LZT_ERR_USAGE, "--prompt", "the prompt is empty");
     if (status) return status;
-    if (count + wanted > s->info->max_positions + 1) {
+    uint64_t most = s->info->max_positions + 1;
+    if (wanted > most || count > most - wanted) {
         lzt_fail(err, LZT_ERR_USAGE, "--max-new-tokens", "%llu ids and %llu new ones exceed the model's %llu positions",
                  (unsigned long long)count, (unsigned long long)wanted, (unsigned long long)s->info->max_positions);
         return lzt_hint(err, "ask for fewer");
