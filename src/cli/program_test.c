@@ -120,9 +120,9 @@ static void config_errors_name_the_line(void **state)
     refused("config show c.yaml", 2, "lazytrain: c.yaml:2: unknown key lerning_rate\n  did you mean learning_rate?\n");
     write_file("c.yaml", "seed: 1\n\nseed: 2\n");
     refused("config show c.yaml", 2, "lazytrain: c.yaml:3: seed is given twice: first on line 1, again here\n");
-    write_file("c.yaml", "packing: true\n");
+    write_file("c.yaml", "fp16: true\n");
     refused("config show c.yaml", 2,
-            "lazytrain: c.yaml:1: packing: true is not implemented yet\n  leave it at false\n");
+            "lazytrain: c.yaml:1: fp16: true is not implemented yet\n  leave it at false\n");
 }
 
 static void config_show_says_where_values_come_from(void **state)
