@@ -123,7 +123,7 @@ typedef enum lzt_op {
      * at n; a chunk wholly past n only zeroes what it must). loss[0] += sum of -log p (not scaled), f64; dh rows =
      * gradient; dw (f32[V,H]) = or += gradient.  ptr: batch, h[T,H], w[V,H], loss f64[1], dh[T,H]?, dw f32[V,H]?.
      * dim: T, H, V, begin, count, first (1: loss and dw are overwritten instead of added to).
-     * The logits of one chunk live in scratch. dh NULL: forward only. */
+     * The logits of one chunk live in scratch. dh NULL: forward only. dh may be h. */
     LZT_OP_LOSS_CHUNK,
 
     /* dst[i] = src[i], f32 to grad_dtype.  ptr: src, dst.  dim: count */
