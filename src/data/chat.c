@@ -98,7 +98,7 @@ static lzt_status parse_own(lzt_template *t, const char *model, const char *conf
     if (beside(model, "chat_template.jinja", path, sizeof path)) return parse_file(t, path, err);
     const lzt__json *own = configured_template(t);
     if (own) {
-        snprintf(t->where, sizeof t->where, "%s chat_template", config_path);
+        snprintf(t->where, sizeof t->where, "%.490s chat_template", config_path);
         return lzt__jinja_parse(own->text, own->size, t->where, &t->jinja, err);
     }
     lzt_fail(err, LZT_ERR_USAGE, model ? model : "template", "there is no chat template");

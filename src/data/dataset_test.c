@@ -313,6 +313,36 @@ static void lazily(void **state)
     unlink(path);
 }
 
+/* The bytes are those of `printf ... | gzip -n` and `| zstd`, of two rows. */
+static void packed_files(void **state)
+{
+    (void)state;
+    static const unsigned char gz[] = {31,  139, 8,   0,  0,  0,   0,   0,  0,   3,  171, 86,  202, 204, 43, 40, 45,
+                                       137, 207, 76,  41, 86, 178, 138, 54, 212, 49, 138, 173, 229, 170, 70, 17, 51,
+                                       214, 49,  209, 49, 5,  138, 2,   0,  109, 33, 79,  82,  42,  0,   0,  0};
+    static const unsigned char zst[] = {40,  181, 47,  253, 4,   88, 21, 1,  0,  224, 123, 34,  105, 110, 112, 117,
+                                        116, 95,  105, 100, 115, 34, 58, 91, 49, 44,  50,  93,  125, 10,  51,  44,
+                                        52,  44,  53,  93,  125, 10, 1,  0,  78, 158, 76,  242, 113, 203, 20};
+    lzt_dataset_options o = LZT_DATASET_OPTIONS_INIT;
+    lzt_dataset *d;
+    lzt_error err;
+    for (int k = 0; k < 4; k++) { /* whole, then cut */
+        char name[80];
+        size_t size = (k & 1 ? sizeof zst : sizeof gz) - (k > 1 ? 6 : 0);
+        file_is((const char *)(k & 1 ? zst : gz), size);
+        snprintf(name, sizeof name, "%s.jsonl%s", path, k & 1 ? ".zst" : ".gz");
+        rename(path, name);
+        o.path = name;
+        assert_int_equal(lzt_dataset_open(&o, &d, &err), k > 1 ? LZT_ERR_DATA : 0);
+        if (k < 2) {
+            assert_int_equal(lzt_dataset_rows(d), 2);
+            assert_int_equal(lzt_dataset_line(d, 1), 2);
+            lzt_dataset_close(d);
+        }
+        unlink(name);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +350,7 @@ int main(void)
         cmocka_unit_test(skipping),           cmocka_unit_test(truncation),
         cmocka_unit_test(surrogates_and_nul), cmocka_unit_test(micro_batches),
         cmocka_unit_test(shuffled),           cmocka_unit_test(lazily),
+        cmocka_unit_test(packed_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

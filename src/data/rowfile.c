@@ -1,5 +1,6 @@
 /* Maps a file and finds its rows: see rowfile.h. */
 #include "data/rowfile.h"
+#include "data/unpack.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -179,7 +180,15 @@ lzt_status lzt__rowfile_open(const char *path, uint64_t max_rows, lzt__rowfile *
     *file = (lzt__rowfile){0};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return lzt_fail_os(err, LZT_ERR_DATA, errno, path, "cannot open the dataset");
-    lzt_status s = map(file, fd, path, err);
+    lzt_status s = LZT_OK;
+    if (lzt__unpack_is_packed(path)) {
+        int unpacked;
+        s = lzt__unpack(path, fd, &unpacked, err);
+        close(fd);
+        if (s) return s;
+        fd = unpacked;
+    }
+    s = map(file, fd, path, err);
     close(fd);
     if (!s) s = cut(file, max_rows, path, err);
     if (s) lzt__rowfile_close(file);
