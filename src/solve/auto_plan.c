@@ -77,6 +77,8 @@ lzt_status lzt_plan_measure(const lzt_auto_options *o, lzt_plan *plan, uint64_t 
 
 /* ---- the family ---- */
 
+enum { PREFETCH_MAX = 4 };
+
 /* A member: how many of the last layers keep internals, boundaries, weights. */
 typedef struct member {
     uint64_t internals, boundaries, weights, interval; /* interval 0: boundaries not on the device go to the host */
@@ -169,24 +171,32 @@ static lzt_status find_floor(search *s, member *m, lzt_error *err)
     return no_plan(s, err);
 }
 
+/* As much prefetching as still fits, and leaves the plan in that shape. */
+static lzt_status deepen(search *s, member *m, lzt_error *err)
+{
+    for (uint64_t depth = PREFETCH_MAX; depth >= 1; depth--) {
+        m->prefetch = depth;
+        m->slots = depth > 1 ? 2 : 1;
+        lzt_status status = try_member(s, m, err);
+        if (status || s->fits) return status;
+    }
+    return no_plan(s, err);
+}
+
 lzt_status lzt_auto_plan(const lzt_auto_options *options, lzt_plan *plan, lzt_error *err)
 {
     uint64_t n = options->model->layer_count;
     lzt_status status = lzt_plan_baseline(options->model, options->numerics, 1, plan, err);
     if (status) return status;
     search s = {.options = options, .plan = plan, .least_bytes = {UINT64_MAX, UINT64_MAX}};
-    member best = {.internals = n, .boundaries = n, .weights = n, .prefetch = 2, .slots = 2};
+    member best = {.internals = n, .boundaries = n, .weights = n, .prefetch = PREFETCH_MAX, .slots = 2};
     status = try_member(&s, &best, err);
     if (!status && !s.fits) {
         status = find_floor(&s, &best, err);
         if (!status) status = enlarge(&s, &best, &best.internals, n, err);
         if (!status) status = enlarge(&s, &best, &best.boundaries, n, err);
         if (!status) status = enlarge(&s, &best, &best.weights, n, err);
-        member wider = best;
-        wider.prefetch = wider.slots = 2;
-        if (!status) status = try_member(&s, &wider, err);
-        if (!status && s.fits) best = wider;
-        if (!status) status = try_member(&s, &best, err);
+        if (!status) status = deepen(&s, &best, err);
     }
     if (status) lzt_plan_fini(plan);
     return status;
