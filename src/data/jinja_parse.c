@@ -33,6 +33,8 @@ typedef struct parser {
     lzt_error *err;
 } parser;
 
+static lzt__node *fail(parser *p, uint32_t line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
 static lzt__node *fail(parser *p, uint32_t line, const char *fmt, ...)
 {
     char text[512], where[600];
