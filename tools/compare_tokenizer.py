@@ -107,4 +107,5 @@ def main():
                       "differing": differing}))
 
 
-main()
+if __name__ == "__main__":
+    main()

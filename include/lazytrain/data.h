@@ -72,7 +72,7 @@ typedef struct lzt_dataset_options {
     lzt_bad_row on_bad_row;
     lzt_truncation truncation;
     lzt_loss_on loss_on;
-    bool lazy; /* open only indexes lines; rows are looked into when first used (for files of many GiB) */
+    bool lazy; /* open only indexes rows, which are looked into when first used; so it is with files above 256 MiB */
 } lzt_dataset_options;
 
 #define LZT_DATASET_OPTIONS_INIT                                                                                       \

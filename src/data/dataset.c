@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define UNMEASURED UINT32_MAX
+#define LAZY_BYTES (UINT64_C(256) << 20) /* larger files are not read whole at open */
 
 typedef struct entry {
     uint64_t row; /* of the file */
@@ -256,6 +257,7 @@ lzt_status lzt_dataset_open(const lzt_dataset_options *options, lzt_dataset **da
                                .loss_on = options->loss_on};
     if (!s && options->tokenizer) s = lzt_encoder_create(options->tokenizer, &d->maker.encoder, err);
     if (!s) s = lzt__rowfile_open(d->path, options->max_samples, &d->file, err);
+    if (!s && d->file.size > LAZY_BYTES) d->o.lazy = true;
     if (!s) s = build_index(d, err);
     if (s) {
         lzt_dataset_close(d);

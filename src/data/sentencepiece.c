@@ -342,7 +342,7 @@ static void search(const lzt_tokenizer *t, const char *text, uint32_t size, floa
 lzt_status lzt__unigram_best(const lzt_tokenizer *t, const char *text, uint32_t size, lzt__bpe_scratch *scratch,
                              uint32_t *count, lzt_error *err)
 {
-    float high = -FLT_MAX;
+    float high = FLT_MIN; /* not the lowest number: so has the original, and its bonus depends on it */
     for (uint32_t id = 0; id < t->vocab.id_count; id++)
         if (t->type[id] == NORMAL && t->score[id] > high) high = t->score[id];
     node *best = malloc(((uint64_t)size + 1) * sizeof *best);
