@@ -38,11 +38,13 @@ typedef struct lzt_tokenizer_options {
         sizeof(lzt_tokenizer_options), NULL                                                                            \
     }
 
-/* path: a directory (tokenizer.json, else tokenizer.model, else vocab.json + merges.txt) or one of those files.
+/* path: a directory (tokenizer.json, else tokenizer.model, vocab.json + merges.txt, tok512.bin) or one of those files.
  * options: NULL for defaults. BOS, EOS and PAD come from tokenizer_config.json beside the file, where there is one.
  * Errors also: LZT_ERR_STORAGE, LZT_ERR_NO_MEMORY. blocks: reads the file */
 LZT_EXPORT lzt_status lzt_tokenizer_open(const char *path, const lzt_tokenizer_options *options,
                                          lzt_tokenizer **tokenizer, lzt_error *err);
+/* The directory holds the files of some tokenizer (which may still be one that open refuses). */
+LZT_EXPORT bool lzt_tokenizer_present(const char *directory);
 LZT_EXPORT void lzt_tokenizer_close(lzt_tokenizer *tokenizer); /* NULL is allowed */
 /* The largest id plus one. */
 LZT_EXPORT uint32_t lzt_tokenizer_size(const lzt_tokenizer *tokenizer);

@@ -1,12 +1,12 @@
 /* From a config to something that runs: see session.h. */
 #include "cli/session.h"
+#include "cli/talk.h"
 
 #include <fnmatch.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 lzt_status lzt_session_open_model(lzt_session *s, const char *path, lzt_error *err)
 {
@@ -26,13 +26,12 @@ lzt_status lzt_session_open_model(lzt_session *s, const char *path, lzt_error *e
 
 lzt_status lzt_session_open_tokenizer(lzt_session *s, const char *path, lzt_error *err)
 {
-    static const char *const files[] = {"tokenizer.json", "tokenizer.model", "vocab.json", "tok512.bin"};
     if (path) return lzt_tokenizer_open(path, NULL, &s->tokenizer, err);
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        char file[4096];
-        snprintf(file, sizeof file, "%s/%s", s->info->directory, files[i]);
-        if (!access(file, R_OK)) return lzt_tokenizer_open(file, NULL, &s->tokenizer, err);
-    }
+    if (!lzt_tokenizer_present(s->info->directory)) return LZT_OK;
+    /* Rows of ids need none, so one that cannot be read is no error yet; rows of text will say that they need it. */
+    lzt_error why = {0};
+    if (lzt_tokenizer_open(s->info->directory, NULL, &s->tokenizer, &why))
+        lzt_talk("note: the model's tokenizer cannot be used: %s: %s", why.where, why.message);
     return LZT_OK;
 }
 

@@ -259,8 +259,18 @@ static lzt_status load_directory(lzt_tokenizer *t, const char *directory, const 
     if (exists(directory, "tokenizer.model", path, sizeof path)) return load_file(t, path, pattern, err);
     if (exists(directory, "vocab.json", path, sizeof path) && exists(directory, "merges.txt", merges, sizeof merges))
         return lzt__load_vocab_merges(t, path, merges, err);
+    if (exists(directory, "tok512.bin", path, sizeof path)) return load_file(t, path, pattern, err);
     lzt_fail(err, LZT_ERR_DATA, directory, "the directory holds no tokenizer");
-    return lzt_hint(err, "it needs tokenizer.json, tokenizer.model, or vocab.json and merges.txt");
+    return lzt_hint(err, "it needs tokenizer.json, tokenizer.model, vocab.json and merges.txt, or tok512.bin");
+}
+
+bool lzt_tokenizer_present(const char *directory)
+{
+    static const char *const files[] = {"tokenizer.json", "tokenizer.model", "vocab.json", "tok512.bin"};
+    char path[4096];
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (exists(directory, files[i], path, sizeof path)) return true;
+    return false;
 }
 
 static lzt_status load_named(lzt_tokenizer *t, const char *path, const char *pattern, lzt_error *err)

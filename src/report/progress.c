@@ -35,6 +35,12 @@ static void format_wait(const lzt_step_metrics *step, char text[48])
         snprintf(text, 48, "wait %.0f %% (%s)", share, lzt_cause_name((lzt_cause)largest));
 }
 
+/* "-nan" says nothing more than "nan". */
+static double plain_nan(double value)
+{
+    return isnan(value) ? (double)NAN : value;
+}
+
 static void format_step(const lzt_progress *progress, const lzt_step_metrics *step, char *text, size_t size)
 {
     char wait[48], eta[32];
@@ -44,8 +50,9 @@ static void format_step(const lzt_progress *progress, const lzt_step_metrics *st
     format_wait(step, wait);
     snprintf(text, size,
              "step %" PRIu64 "/%" PRIu64 "  loss %.4f  norm %.3g  lr %.3g  %.3g s/step  %.0f tokens/s  %s  ETA %s%s",
-             step->step, progress->total_steps, step->loss, step->grad_norm, step->lr, step->step_seconds, rate, wait,
-             lzt_progress_duration(mean * left, eta), step->finite ? "" : "  NOT FINITE: step skipped");
+             step->step, progress->total_steps, plain_nan(step->loss), plain_nan(step->grad_norm), step->lr,
+             step->step_seconds, rate, wait, lzt_progress_duration(mean * left, eta),
+             step->finite ? "" : "  NOT FINITE: step skipped");
 }
 
 static void format_bar(const lzt_progress *progress, uint64_t step, char *text)

@@ -94,6 +94,13 @@ static lzt_status sink(void *arg, uint32_t tensor, int part, const float *in, lz
 
 /* ---- saving and going on ---- */
 
+static uint64_t rows_seen(const lzt_train_options *o, uint64_t step)
+{
+    uint64_t rows = lzt_batcher_rows(o->train), per_epoch = lzt_batcher_steps_per_epoch(o->train);
+    uint64_t rest = step % per_epoch * o->config->per_device_train_batch_size * o->config->gradient_accumulation_steps;
+    return step / per_epoch * rows + (rest < rows ? rest : rows);
+}
+
 lzt_status lzt__checkpoint_save(const lzt_train_options *o, const lzt_progress_state *progress, lzt_error *err)
 {
     lzt_engine_info info;
@@ -108,6 +115,7 @@ lzt_status lzt__checkpoint_save(const lzt_train_options *o, const lzt_progress_s
     state.step = progress->step;
     state.applied_steps = progress->applied;
     state.nonfinite_steps = progress->nonfinite;
+    state.rows_seen = rows_seen(o, progress->step);
     state.epoch = lzt_batcher_epoch(o->train, progress->step);
     state.seed = o->config->data_seed;
     state.model_fingerprint = info.model->fingerprint;

@@ -26,6 +26,7 @@ typedef struct trainer {
     uint64_t step;    /* whole steps done */
     uint64_t applied; /* of those, steps that changed the weights (one may still be pending) */
     uint64_t nonfinite, in_row;
+    uint64_t saved_step; /* of the newest checkpoint; 0: none */
     lzt_queue_metrics queue[LZT_STEP_QUEUES];
     lzt_train_outcome *outcome;
 } trainer;
@@ -105,7 +106,10 @@ static lzt_status count_finite(trainer *t, bool finite, lzt_error *err)
     lzt_fail(err, LZT_ERR_NUMERICS, "max_nonfinite_steps",
              "%llu steps in a row had no finite gradient, the last is %llu", (unsigned long long)t->in_row,
              (unsigned long long)t->step);
-    return lzt_hint(err, "the weights are those before the first of them; lower learning_rate or look at these rows");
+    if (t->saved_step)
+        return lzt_hint(err, "lower learning_rate or look at these rows; step %llu is saved",
+                        (unsigned long long)t->saved_step);
+    return lzt_hint(err, "lower learning_rate or look at these rows; there is no checkpoint");
 }
 
 /* Whole step t->step; on success the step counts as done. */
@@ -163,7 +167,14 @@ static lzt_status save(trainer *t, lzt_error *err)
     if (!status) status = lzt_metrics_sync(t->options->metrics, err);
     if (status) return status;
     lzt_progress_state progress = {t->step, t->applied, t->nonfinite};
-    return lzt__checkpoint_save(t->options, &progress, err);
+    status = lzt__checkpoint_save(t->options, &progress, err);
+    if (!status)
+        t->saved_step = t->step;
+    else if (t->saved_step)
+        lzt_hint(err, "step %llu is saved; the same command goes on from it", (unsigned long long)t->saved_step);
+    else
+        lzt_hint(err, "there is no complete checkpoint yet");
+    return status;
 }
 
 static bool is_epoch_end(const trainer *t)
@@ -246,6 +257,7 @@ lzt_status lzt_train_run(const lzt_train_options *options, lzt_train_outcome *ou
                  .step = options->start_step,
                  .applied = options->applied_steps,
                  .nonfinite = options->nonfinite_steps,
+                 .saved_step = options->start_step,
                  .outcome = outcome};
     lzt_status status = lzt__batch_create(info.plan->numerics.micro_batch_tokens, &t.batch, err);
     if (!status && t.step >= t.total_steps && t.total_steps) note(&t, "the run is complete; nothing to do");

@@ -523,6 +523,7 @@ static lzt_status make_tables(compiler *c, lzt_error *err)
     return LZT_OK;
 }
 
+/* Nothing that a plan asks for is silently done otherwise. */
 static lzt_status refuse_tiers(const lzt_plan *plan, lzt_error *err)
 {
     for (uint64_t i = 0; i <= plan->layer_count; i++)
@@ -530,6 +531,13 @@ static lzt_status refuse_tiers(const lzt_plan *plan, lzt_error *err)
             lzt_fail(err, LZT_ERR_USAGE, "plan", "boundary %llu lies on nvme, which this version cannot execute",
                      (unsigned long long)i);
             return lzt_hint(err, "place it on cpu or recompute it");
+        }
+    for (uint64_t i = 0; i < plan->state_count; i++)
+        if (plan->state[i].tier != LZT_TIER_CPU) {
+            lzt_fail(err, LZT_ERR_USAGE, "plan", "the %s of unit %llu lie on %s, which this version cannot execute",
+                     lzt_state_name(plan->state[i].object), (unsigned long long)plan->state[i].unit,
+                     lzt_tier_name(plan->state[i].tier));
+            return lzt_hint(err, "leave them on cpu");
         }
     return LZT_OK;
 }
