@@ -181,11 +181,17 @@ static lzt_step_scalars *scalars(const lzt_engine *engine, uint64_t offset)
     return lzt__host(engine, offset);
 }
 
+/* What CLIP wrote for the pending step moves, once, to where ADAMW reads it. */
+static void move_pending_scalars(lzt_engine *engine)
+{
+    if (!engine->pending || engine->pending_moved) return;
+    *scalars(engine, engine->layout->pending_offset) = *scalars(engine, engine->layout->current_offset);
+    engine->pending_moved = true;
+}
+
 void lzt_engine_set_scalars(lzt_engine *engine, const lzt_step_scalars *values)
 {
-    /* What CLIP wrote for the pending step moves to where ADAMW reads it. */
-    if (engine->pending)
-        *scalars(engine, engine->layout->pending_offset) = *scalars(engine, engine->layout->current_offset);
+    move_pending_scalars(engine);
     *scalars(engine, engine->layout->current_offset) = *values;
 }
 
@@ -249,6 +255,7 @@ lzt_status lzt_engine_run(lzt_engine *engine, lzt_variant variant, lzt_run_resul
         result->grad_norm = s->grad_norm;
         result->finite = !s->skip;
         engine->pending = true;
+        engine->pending_moved = false;
     }
     return LZT_OK;
 }
@@ -257,7 +264,7 @@ lzt_status lzt_engine_drain(lzt_engine *engine, lzt_account *account, lzt_error 
 {
     if (account) memset(account, 0, sizeof *account);
     if (!engine->pending) return LZT_OK;
-    *scalars(engine, engine->layout->pending_offset) = *scalars(engine, engine->layout->current_offset);
+    move_pending_scalars(engine);
     lzt_status status = run_bound(engine, engine->bound[LZT_VARIANT_DRAIN][1], account, err);
     if (!status) engine->pending = false;
     return status;

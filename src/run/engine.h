@@ -45,8 +45,10 @@ struct lzt_engine {
     uint64_t submitted[LZT_LANE_COUNT];
     lzt_bound *bound[LZT_VARIANT_COUNT][2]; /* [variant][with update] */
     uint64_t planned_bytes[LZT_SPACE_COUNT];
-    bool training, pending;
-    bool *frozen; /* [tensor_count] */
+    bool training;
+    bool pending;       /* gradients wait for their optimizer step */
+    bool pending_moved; /* its scalars are where ADAMW reads them */
+    bool *frozen;       /* [tensor_count] */
 };
 
 /* bind.c */
