@@ -100,6 +100,10 @@ static lzt_status add_operators(bench *b, bool update, lzt_error *err)
         operator_total *total = total_of(b, t);
         lzt_kern_call call = {.op = t->op, .dtype = t->dtype, .grad_dtype = t->grad_dtype};
         memcpy(call.dim, t->dim, sizeof call.dim);
+        /* What an operator computes may depend on which operands are there; any address will do. */
+        for (uint32_t k = 0; t->op && k < t->operand_count; k++)
+            if (p->operand[t->first_operand + k].slot < LZT_KERN_PTRS)
+                call.ptr[p->operand[t->first_operand + k].slot] = b;
         total->name = name_of(t);
         total->seconds += end[i] - start[i];
         if (t->op) total->flops += lzt_op_flops(&call, b->batch.token_count);

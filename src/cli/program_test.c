@@ -121,8 +121,7 @@ static void config_errors_name_the_line(void **state)
     write_file("c.yaml", "seed: 1\n\nseed: 2\n");
     refused("config show c.yaml", 2, "lazytrain: c.yaml:3: seed is given twice: first on line 1, again here\n");
     write_file("c.yaml", "fp16: true\n");
-    refused("config show c.yaml", 2,
-            "lazytrain: c.yaml:1: fp16: true is not implemented yet\n  leave it at false\n");
+    refused("config show c.yaml", 2, "lazytrain: c.yaml:1: fp16: true is not implemented yet\n  leave it at false\n");
 }
 
 static void config_show_says_where_values_come_from(void **state)
