@@ -88,6 +88,14 @@ static const char *name_of(const lzt_task *t)
     return t->host_op ? lzt_host_op_name(t->host_op) : lzt_lane_name(t->lane);
 }
 
+/* lzt_op_flops takes the tokens for one document; attention over rows of equal length is that many times less. */
+static double operations(const lzt_kern_call *call, const lzt_micro_batch *batch)
+{
+    bool attention = call->op == LZT_OP_ATTENTION_FWD || call->op == LZT_OP_ATTENTION_BWD;
+    double flops = lzt_op_flops(call, batch->token_count);
+    return attention ? flops / (double)batch->document_count : flops;
+}
+
 static lzt_status add_operators(bench *b, bool update, lzt_error *err)
 {
     const lzt_program *program = lzt_engine_program(b->session->engine, LZT_VARIANT_SINGLE, update);
@@ -106,7 +114,7 @@ static lzt_status add_operators(bench *b, bool update, lzt_error *err)
                 call.ptr[p->operand[t->first_operand + k].slot] = b;
         total->name = name_of(t);
         total->seconds += end[i] - start[i];
-        if (t->op) total->flops += lzt_op_flops(&call, b->batch.token_count);
+        if (t->op) total->flops += operations(&call, &b->batch);
         for (uint32_t k = 0; k < t->operand_count; k++) total->bytes += (double)p->operand[t->first_operand + k].bytes;
         end[i] -= start[i];
     }
