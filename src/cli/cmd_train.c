@@ -109,7 +109,7 @@ static lzt_status say_no_fit(bool json, const lzt_error *why, lzt_error *err)
 
 /* ---- the run directory ---- */
 
-static lzt_status make_output(const lzt_session *s, char *checkpoints, size_t size, lzt_error *err)
+static lzt_status make_output(const lzt_session *s, lzt_error *err)
 {
     char path[4096];
     const char *out = s->config->output_dir;
@@ -118,7 +118,6 @@ static lzt_status make_output(const lzt_session *s, char *checkpoints, size_t si
     if (!status) status = lzt_config_write_resolved(s->config, path, err);
     snprintf(path, sizeof path, "%s/plan.json", out);
     if (!status) status = lzt_plan_write(path, &s->plan, err);
-    snprintf(checkpoints, size, "%s/checkpoints", out);
     return status;
 }
 
@@ -240,8 +239,9 @@ static lzt_status train(const lzt_args *args, lzt_session *s, lzt_error *err)
                                        .cap_bytes = {c->memory.device_cap, c->memory.host_cap, c->memory.nvme_cap},
                                        .note = talk_line};
     uint64_t total = lzt_batcher_steps(s->batcher);
-    lzt_status status = make_output(s, checkpoints, sizeof checkpoints, err);
-    if (!status) status = lzt_train_resume(&train_options, err);
+    snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", c->output_dir);
+    lzt_status status = lzt_train_resume(&train_options, err); /* a run that is refused leaves the directory alone */
+    if (!status) status = make_output(s, err);
     if (status) return status;
     lzt_metrics_options metric_options = LZT_METRICS_OPTIONS_INIT;
     metric_options.output_dir = c->output_dir;
@@ -260,9 +260,9 @@ static lzt_status train(const lzt_args *args, lzt_session *s, lzt_error *err)
     bool nothing_left = nothing_is_left(s, checkpoints, train_options.start_step, total);
     if (!status && !nothing_left) status = save_final(s, err);
     if (!status && !nothing_left && !lzt_args_flag(args, "quiet"))
-        lzt_talk("done: %llu steps, %llu skipped; loss %.6f%s%s", (unsigned long long)outcome.steps,
+        lzt_talk("done: %llu steps, %llu skipped; loss %.6f%s%s%s", (unsigned long long)outcome.steps,
                  (unsigned long long)outcome.nonfinite_steps, outcome.last_loss, c->save_final ? "; model in " : "",
-                 c->save_final ? c->output_dir : "");
+                 c->save_final ? c->output_dir : "", c->save_final ? "/final" : "");
     if (!status && lzt_args_flag(args, "json")) status = print_outcome(&outcome, err);
     return status;
 }
