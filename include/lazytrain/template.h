@@ -9,7 +9,7 @@
  * tokenizer_config.json.
  *
  * Trained is what {% generation %} encloses; in templates without it, of each assistant turn what follows the
- * generation prompt, through the last token that the template closes the turn with.
+ * generation prompt, through what the template closes the turn with, white space aside.
  *
  * Threads: one call at a time per template. Ownership: a rendered text is borrowed until the next rendering.
  * Errors are LZT_ERR_DATA unless said otherwise.

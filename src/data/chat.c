@@ -336,22 +336,16 @@ static uint64_t answer_begin(const lzt_template *t, uint64_t begin, uint64_t end
     return at;
 }
 
-/* Marks the tokens of a turn from the answer's begin through the last control token, or to the turn's end without the
- * space behind it where there is none. */
-static void mark_turn(const lzt_template *t, const lzt_tokenizer *tokenizer, const lzt_encoding *tokens, uint64_t begin,
-                      uint64_t end, uint8_t *trained)
+/* Marks the tokens of a turn from the answer's begin through whatever the template closes it with, but for the white
+ * space that it writes behind that. */
+static void mark_turn(const lzt_template *t, const lzt_encoding *tokens, uint64_t begin, uint64_t end, uint8_t *trained)
 {
-    const char *text = t->eval.out.bytes;
-    uint64_t stop = begin;
+    const lzt__out *out = &t->eval.out;
+    while (end > begin && (out->bytes[end - 1] == '\n' || out->bytes[end - 1] == ' ') &&
+           (out->mark[end - 1] & LZT__MARK_TEMPLATE))
+        end--;
     for (uint64_t i = 0; i < tokens->count; i++)
-        if (tokens->begin[i] >= begin && tokens->begin[i] < end && lzt_tokenizer_is_added(tokenizer, tokens->ids[i]))
-            stop = tokens->begin[i] + 1;
-    if (stop == begin)
-        for (stop = end; stop > begin && (text[stop - 1] == '\n' || text[stop - 1] == ' ') &&
-                         (t->eval.out.mark[stop - 1] & LZT__MARK_TEMPLATE);)
-            stop--;
-    for (uint64_t i = 0; i < tokens->count; i++)
-        if (tokens->begin[i] >= begin && tokens->begin[i] < stop) trained[i] = 1;
+        if (tokens->begin[i] >= begin && tokens->begin[i] < end) trained[i] = 1;
 }
 
 static bool is_wanted(const lzt__eval *ev, uint64_t at, const uint8_t *wanted, uint32_t message_count)
@@ -362,8 +356,8 @@ static bool is_wanted(const lzt__eval *ev, uint64_t at, const uint8_t *wanted, u
     return m < 0 || (uint32_t)m >= message_count || wanted[m];
 }
 
-lzt_status lzt__chat_trained(lzt_template *t, const lzt_tokenizer *tokenizer, const lzt_encoding *tokens,
-                             const uint8_t *wanted, uint32_t message_count, uint8_t *trained, lzt_error *err)
+lzt_status lzt__chat_trained(lzt_template *t, const lzt_encoding *tokens, const uint8_t *wanted, uint32_t message_count,
+                             uint8_t *trained, lzt_error *err)
 {
     const lzt__eval *ev = &t->eval;
     memset(trained, 0, tokens->count);
@@ -380,7 +374,7 @@ lzt_status lzt__chat_trained(lzt_template *t, const lzt_tokenizer *tokenizer, co
         any_turn = any_turn || m >= 0;
         k++;
         if (m >= 0 && (uint32_t)m < message_count && wanted[m])
-            mark_turn(t, tokenizer, tokens, answer_begin(t, begin, end), end, trained);
+            mark_turn(t, tokens, answer_begin(t, begin, end), end, trained);
     }
     if (any_turn || !message_count) return LZT_OK;
     lzt_fail(err, LZT_ERR_DATA, t->where, "the template does not show which of its output is the assistant's");

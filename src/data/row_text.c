@@ -349,7 +349,7 @@ static lzt_status finish(conversation *c, lzt__rowbuf *buf)
     if (!s) s = lzt_encoder_encode(m->encoder, text.text, text.size, text.writer, LZT_ENCODE_ADDED, &e, c->err);
     if (!s && !reserve(&m->trained, &m->trained_capacity, e.count)) s = no_memory(c->err);
     if (!s && m->loss_on != LZT_LOSS_ALL)
-        s = lzt__chat_trained(m->chat, m->tokenizer, &e, m->wanted, c->messages.list->count, m->trained, c->err);
+        s = lzt__chat_trained(m->chat, &e, m->wanted, c->messages.list->count, m->trained, c->err);
     if (!s) s = append(buf, &e, m->loss_on == LZT_LOSS_ALL ? NULL : m->trained, -1, c->err);
     if (!s) buf->control_text = lzt__tokenizer_spells_control(m->tokenizer, text.text, text.size, text.writer);
     return s;
