@@ -88,7 +88,7 @@ static lzt_status print_dry_run(const lzt_session *s, bool json, lzt_error *err)
     printf("fits: yes\nplanned device bytes: %llu\nplanned host bytes: %llu\nplanned nvme bytes: %llu\n",
            (unsigned long long)s->plan.device_bytes, (unsigned long long)s->plan.host_bytes,
            (unsigned long long)s->plan.nvme_bytes);
-    printf("steps: %llu of about %.3g seconds\n", (unsigned long long)lzt_batcher_steps(s->batcher), seconds);
+    printf("steps: %llu, of about %.3g seconds each\n", (unsigned long long)lzt_batcher_steps(s->batcher), seconds);
     return LZT_OK;
 }
 
