@@ -88,13 +88,7 @@ static double task_seconds(const lzt_session *s, const lzt_program_info *p, cons
     for (uint32_t i = 0; i < t->operand_count; i++) bytes += (double)p->operand[t->first_operand + i].bytes;
     if (!t->op && !t->host_op) return bytes / 2 / (link > 0 && link < r->bytes_per_s ? link : r->bytes_per_s);
     if (t->host_op) return bytes / (2 * r->bytes_per_s);
-    lzt_kern_call call = {.op = t->op, .dtype = t->dtype, .grad_dtype = t->grad_dtype};
-    memcpy(call.dim, t->dim, sizeof call.dim);
-    for (uint32_t i = 0; i < t->operand_count; i++) /* which operands are there matters, not where */
-        if (p->operand[t->first_operand + i].slot < LZT_KERN_PTRS)
-            call.ptr[p->operand[t->first_operand + i].slot] = (void *)(uintptr_t)s;
-    double seconds =
-        lzt_op_flops(&call, s->numerics.micro_batch_tokens) / r->flops_per_s + bytes / (4 * r->bytes_per_s);
+    double seconds = operations(s, p, t) / r->flops_per_s + bytes / (4 * r->bytes_per_s);
     return seconds * s->config->memory.compute_slowdown;
 }
 

@@ -37,7 +37,7 @@ lzt_status lzt_session_open_tokenizer(lzt_session *s, const char *path, lzt_erro
 
 lzt_status lzt_session_open_template(lzt_session *s, const char *name, lzt_error *err)
 {
-    if (!s->tokenizer) return LZT_OK; /* rows are ids already */
+    if (!s->tokenizer || (name && !strcmp(name, "none"))) return LZT_OK; /* rows are ids, or pairs as they stand */
     lzt_status status = lzt_template_open(name, s->info->directory, &s->chat, err);
     return status == LZT_ERR_USAGE && !name ? LZT_OK : status;
 }

@@ -26,6 +26,7 @@ typedef struct trainer {
     uint64_t step;    /* whole steps done */
     uint64_t applied; /* of those, steps that changed the weights (one may still be pending) */
     uint64_t nonfinite, in_row;
+    uint64_t empty;      /* steps without a loss-bearing token, in this process */
     uint64_t saved_step; /* of the newest checkpoint; 0: none */
     lzt_queue_metrics queue[LZT_STEP_QUEUES];
     lzt_train_outcome *outcome;
@@ -64,6 +65,17 @@ static lzt_variant variant_of(uint64_t m, uint64_t count)
     return m + 1 == count ? LZT_VARIANT_LAST : LZT_VARIANT_MIDDLE;
 }
 
+/* A micro-batch without rows (a large file's rows are looked into as they come) runs one token that bears no loss. */
+static void stand_in(lzt_micro_batch *batch)
+{
+    batch->ids[0] = batch->position[0] = 0;
+    batch->target[0] = -1;
+    batch->document_begin[0] = 0;
+    batch->document_begin[1] = 1;
+    batch->token_count = batch->document_count = batch->padded_count = 1;
+    batch->loss_count = 0;
+}
+
 /* Runs the micro-batches of the step in hand. LZT_ERR_INTERRUPTED between two of them drops the step's gradients. */
 static lzt_status run_micro_batches(trainer *t, uint64_t loss_tokens, lzt_step_metrics *m, lzt_account *account,
                                     double *data_seconds, lzt_error *err)
@@ -76,6 +88,7 @@ static lzt_status run_micro_batches(trainer *t, uint64_t loss_tokens, lzt_step_m
         lzt_status status = lzt_batcher_fill(t->options->train, t->step, i, &t->batch, err);
         if (status) return status;
         if (i && stopping(t)) return lzt_fail(err, LZT_ERR_INTERRUPTED, NULL, "interrupted");
+        if (!t->batch.token_count) stand_in(&t->batch);
         lzt_engine_set_batch(t->engine, &t->batch, 1.0f / (float)loss_tokens);
         *data_seconds += lzt__clock_seconds(lzt__clock_ns() - begin);
         status = lzt_engine_run(t->engine, variant_of(i, count), &result, err);
@@ -121,10 +134,13 @@ static lzt_status run_step(trainer *t, lzt_step_metrics *m, lzt_error *err)
     lzt_step_scalars scalars = scalars_of(t);
     lzt_status status = lzt_batcher_loss_count(t->options->train, t->step, &loss_tokens, err);
     if (status) return status;
-    lzt_engine_set_scalars(t->engine, &scalars);
+    if (loss_tokens) lzt_engine_set_scalars(t->engine, &scalars);
     *m = (lzt_step_metrics){.lr = scalars.lr};
     data_seconds = lzt__clock_seconds(lzt__clock_ns() - begin);
-    status = run_micro_batches(t, loss_tokens, m, &account, &data_seconds, err);
+    if (loss_tokens)
+        status = run_micro_batches(t, loss_tokens, m, &account, &data_seconds, err);
+    else
+        m->loss = NAN; /* nothing to learn from: no update, and nothing in any mean */
     if (status) return status;
     t->step++;
     m->step = t->step;
@@ -132,8 +148,10 @@ static lzt_status run_step(trainer *t, lzt_step_metrics *m, lzt_error *err)
     double step_seconds = lzt__clock_seconds(lzt__clock_ns() - begin);
     lzt__step_metrics(t->engine, &account, step_seconds, data_seconds, t->queue, m);
     for (int i = 0; i < LZT_MEMORY_COUNT; i++) m->cap_bytes[i] = t->options->cap_bytes[i];
-    lzt_status counted = count_finite(t, m->finite, err);
-    m->nonfinite_steps = m->skipped_steps = t->nonfinite;
+    lzt_status counted = loss_tokens ? count_finite(t, m->finite, err) : LZT_OK;
+    t->empty += !loss_tokens;
+    m->nonfinite_steps = t->nonfinite;
+    m->skipped_steps = t->nonfinite + t->empty;
     t->outcome->last_loss = m->loss;
     lzt_error ignored;
     status = lzt_metrics_step(t->options->metrics, m, counted ? &ignored : err);
@@ -161,6 +179,18 @@ static lzt_status evaluate(trainer *t, lzt_error *err)
     return lzt_metrics_eval(t->options->metrics, &m, err);
 }
 
+/* Adds to the way out what the user still has. */
+static void say_what_is_saved(const trainer *t, lzt_error *err)
+{
+    char way_out[sizeof err->hint];
+    snprintf(way_out, sizeof way_out, "%s%s", err->hint, err->hint[0] ? "; " : "");
+    if (t->saved_step)
+        lzt_hint(err, "%sstep %llu is saved, the same command goes on from it", way_out,
+                 (unsigned long long)t->saved_step);
+    else
+        lzt_hint(err, "%sthere is no complete checkpoint yet", way_out);
+}
+
 static lzt_status save(trainer *t, lzt_error *err)
 {
     lzt_status status = lzt_engine_drain(t->engine, NULL, err);
@@ -170,10 +200,8 @@ static lzt_status save(trainer *t, lzt_error *err)
     status = lzt__checkpoint_save(t->options, &progress, err);
     if (!status)
         t->saved_step = t->step;
-    else if (t->saved_step)
-        lzt_hint(err, "step %llu is saved; the same command goes on from it", (unsigned long long)t->saved_step);
     else
-        lzt_hint(err, "there is no complete checkpoint yet");
+        say_what_is_saved(t, err);
     return status;
 }
 

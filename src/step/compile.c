@@ -534,10 +534,12 @@ static lzt_status refuse_tiers(const lzt_plan *plan, lzt_error *err)
         }
     for (uint64_t i = 0; i < plan->state_count; i++)
         if (plan->state[i].tier != LZT_TIER_CPU) {
-            lzt_fail(err, LZT_ERR_USAGE, "plan", "the %s of unit %llu lie on %s, which this version cannot execute",
-                     lzt_state_name(plan->state[i].object), (unsigned long long)plan->state[i].unit,
+            lzt_fail(err, LZT_ERR_USAGE, "plan",
+                     "state of unit %llu (0 is the embedding, 1 is layer 0): its %s on %s is more "
+                     "than this version can execute",
+                     (unsigned long long)plan->state[i].unit, lzt_state_name(plan->state[i].object),
                      lzt_tier_name(plan->state[i].tier));
-            return lzt_hint(err, "leave them on cpu");
+            return lzt_hint(err, "leave it on cpu");
         }
     return LZT_OK;
 }
