@@ -474,6 +474,33 @@ static void settings_reach_the_run(void **state)
     tiny_free(&t);
 }
 
+/* ---- a run that is refused ---- */
+
+static void a_refused_run_leaves_the_directory_alone(void **state)
+{
+    (void)state;
+    tiny t = {0};
+    fresh();
+    new_model(&t, "model");
+    put_rows("rows.jsonl", 6, 15, t.vocab, -1);
+    put_rows("others.jsonl", 4, 9, t.vocab, -1);
+    config("max_steps: 2\nper_device_train_batch_size: 2\n");
+    train("out", "--save_steps 2");
+    char command[256];
+    snprintf(command, sizeof command, "cp -r %s/out %s/before", run_folder, run_folder);
+    assert_int_equal(shell(command), 0);
+    static const char *const other[] = {"--dataset others.jsonl", "--bf16 true", "--data_seed 7"};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        int code =
+            run("train c.yaml --quiet --model_name_or_path model --output_dir out --save_steps 2 --max_steps 4 %s",
+                other[i]);
+        assert_int_equal(code, 2);
+        snprintf(command, sizeof command, "diff -r %s/before %s/out", run_folder, run_folder);
+        if (shell(command)) fail_msg("%s is refused, and changes the run's files", other[i]);
+    }
+    tiny_free(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -489,6 +516,7 @@ int main(void)
         cmocka_unit_test(frozen_tensors_shift_nothing),
         cmocka_unit_test(evaluation_is_independent_of_its_batches),
         cmocka_unit_test(settings_reach_the_run),
+        cmocka_unit_test(a_refused_run_leaves_the_directory_alone),
     };
     return cmocka_run_group_tests(tests, run_set_up, run_tear_down);
 }
