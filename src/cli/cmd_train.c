@@ -64,9 +64,11 @@ static lzt_status load_config(const lzt_args *args, lzt_config *config, lzt_erro
     }
     lzt_status status = lzt_config_load(lzt_args_text(args, "CONFIG"), all, count, config, err);
     free(all);
-    if (!status) status = lzt_config_require(config, "model_name_or_path", err);
+    if (status) return status;
+    status = lzt_config_require(config, "model_name_or_path", err);
     if (!status) status = lzt_config_require(config, "dataset", err);
     if (!status) status = lzt_config_require(config, "output_dir", err);
+    if (status) lzt_config_fini(config);
     return status;
 }
 
