@@ -9,7 +9,7 @@ function(lzt_target_defaults target)
   target_compile_definitions(${target} PRIVATE _GNU_SOURCE LZT_VERSION="${PROJECT_VERSION}")
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wvla -Wformat=2 -Wundef -Wstrict-prototypes
                          -Wold-style-definition -Wmissing-prototypes -Wpointer-arith -Wwrite-strings
-                         -Wno-format-truncation # texts of errors are cut on purpose
+                         $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation> # texts of errors are cut on purpose
                          -fno-math-errno -ffp-contract=off)
   if(LZT_HARDEN AND NOT LZT_SANITIZE)
     target_compile_options(${target} PRIVATE -fstack-protector-strong -fstack-clash-protection -U_FORTIFY_SOURCE
