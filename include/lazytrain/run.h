@@ -37,14 +37,13 @@ typedef struct lzt_engine_options {
     bool generate;           /* compile GENERATE too */
     bool logits;             /* GENERATE brings document 0's logits back */
     uint64_t micro_batches;  /* of a step, at most */
-    uint32_t host_threads;   /* of the optimizer lane; 0: as many as the plan's numerics say */
     int32_t drop_dependency; /* tests: leave out this dependency of SINGLE; -1: none */
     const bool *frozen;      /* [tensor_count] copied; not trained: no update, no part in the norm. NULL: none */
 } lzt_engine_options;
 
 #define LZT_ENGINE_OPTIONS_INIT                                                                                        \
     {                                                                                                                  \
-        sizeof(lzt_engine_options), NULL, NULL, NULL, NULL, true, false, false, 1, 0, -1, NULL                         \
+        sizeof(lzt_engine_options), NULL, NULL, NULL, NULL, true, false, false, 1, -1, NULL                            \
     }
 
 /* What an instant without compute is put down to: a lane, or none of them. */

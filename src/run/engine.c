@@ -123,7 +123,7 @@ lzt_status lzt_engine_create(const lzt_engine_options *options, lzt_engine **out
     const lzt_numerics *numerics = &engine->plan.numerics;
     if (!status) status = copy_frozen(engine, options, err);
     lzt_optim_options optim = LZT_OPTIM_OPTIONS_INIT;
-    optim.threads = options->host_threads ? options->host_threads : (uint32_t)numerics->threads;
+    optim.threads = (uint32_t)numerics->threads;
     if (!status) status = lzt_optim_create(&optim, &engine->optim, err);
     if (!status) status = lzt_state_layout_create(engine->info, numerics, options->training, &engine->layout, err);
     if (!status) engine->planned_bytes[LZT_SPACE_HOST] = engine->layout->bytes;

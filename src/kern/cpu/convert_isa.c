@@ -1,7 +1,7 @@
 /* Conversion and addition of plain arrays: see convert_isa.h. Compiled once per instruction set. */
 #include "kern/cpu/convert_isa.h"
 
-#include "kern/cpu/isa.h"
+#include "base/isa_level.h"
 #include "kern/cpu/vmath.h"
 
 static void to_bf16(const float *src, uint16_t *dst, uint64_t count)

@@ -225,19 +225,3 @@ lzt_status lzt__gemm(lzt_kern_cpu *kern, const lzt_gemm *g, void *scratch, uint6
     lzt__team_run(kern->team, part_rectangle, &w);
     return LZT_OK;
 }
-
-void lzt__sgemm_tile(lzt_isa_build build, bool trans_a, bool trans_b, uint64_t m, uint64_t n, uint64_t k, float alpha,
-                     const float *a, uint64_t lda, const float *b, uint64_t ldb, float beta, float *c, uint64_t ldc,
-                     void *pack)
-{
-    const lzt_gemm_code *code = code_of(build);
-    float *packed_a = pack, *packed_b = packed_a + lzt__scratch_align(4 * round_up(m, code->mr) * k) / 4;
-    code->pack(a, false, lda, !trans_a, m, k, code->mr, packed_a);
-    code->pack(b, false, ldb, trans_b, n, k, code->nr, packed_b);
-    code->block_f32(m, n, k, packed_a, packed_b, alpha, beta, c, ldc);
-}
-
-uint64_t lzt__sgemm_tile_scratch_bytes(uint64_t m, uint64_t n, uint64_t k)
-{
-    return lzt__scratch_align(4 * (m + 16) * k) + lzt__scratch_align(4 * (n + 32) * k);
-}

@@ -46,12 +46,4 @@ uint64_t lzt__gemm_scratch_bytes(const struct lzt_kern_cpu *kern, const lzt_gemm
 lzt_status lzt__gemm(struct lzt_kern_cpu *kern, const lzt_gemm *g, void *scratch, uint64_t scratch_bytes,
                      lzt_error *err);
 
-/* C[M,N] = alpha op(A) op(B) + beta C in F32 on the calling thread alone: the tiles of attention. beta 0 does not read
- * C. pack: 64-byte aligned scratch of lzt__sgemm_tile_scratch_bytes; it packs both operands whole, so keep them small
- * (M, N, K of a few hundred). */
-void lzt__sgemm_tile(lzt_isa_build build, bool trans_a, bool trans_b, uint64_t m, uint64_t n, uint64_t k, float alpha,
-                     const float *a, uint64_t lda, const float *b, uint64_t ldb, float beta, float *c, uint64_t ldc,
-                     void *pack);
-uint64_t lzt__sgemm_tile_scratch_bytes(uint64_t m, uint64_t n, uint64_t k);
-
 #endif

@@ -104,26 +104,6 @@ static void block(uint64_t m, uint64_t n, uint64_t k, const float *a, const floa
     }
 }
 
-static void block_f32(uint64_t m, uint64_t n, uint64_t k, const float *a, const float *b, float alpha, float beta,
-                      float *c, uint64_t ldc)
-{
-    for (uint64_t j = 0; j < n; j += NR) {
-        for (uint64_t i = 0; i < m; i += MR) {
-            vf acc[MR][2];
-            uint64_t rows = m - i < MR ? m - i : MR, columns = n - j < NR ? n - j : NR;
-            multiply(k, a + i * k, b + j * k, acc, (const char *)(c + i * ldc + j), 4 * ldc);
-            for (uint64_t r = 0; r < rows; r++)
-                for (uint64_t q = 0; q < columns; q += VW) {
-                    uint64_t part = columns - q < VW ? columns - q : VW;
-                    float *to = c + (i + r) * ldc + j + q;
-                    vf v = acc[r][q / VW] * alpha;
-                    if (beta != 0) v += vload_part(to, part) * beta;
-                    part == VW ? vstore(to, v) : vstore_part(to, v, part);
-                }
-        }
-    }
-}
-
 /* Packing works on pieces of eight floats whatever the vector width. From [k][lines] it takes STRIP rows of k for all
  * panels, then the next, which it has prefetched. */
 enum { STRIP = 16 };
@@ -271,4 +251,4 @@ static void pack(const void *src, bool bf16, uint64_t ld, bool k_contiguous, uin
              : pack_as(src, false, ld, k_contiguous, lines, k, NR, dst);
 }
 
-const lzt_gemm_code ISA(lzt__gemm_code) = {MR, NR, pack, block, block_f32};
+const lzt_gemm_code ISA(lzt__gemm_code) = {MR, NR, pack, block};

@@ -32,9 +32,6 @@ typedef struct lzt_gemm_code {
     void (*pack)(const void *src, bool bf16, uint64_t ld, bool k_contiguous, uint64_t lines, uint64_t k, uint64_t width,
                  float *dst);
     void (*block)(uint64_t m, uint64_t n, uint64_t k, const float *a, const float *b, const lzt_gemm_store *store);
-    /* c = alpha a b + beta c */
-    void (*block_f32)(uint64_t m, uint64_t n, uint64_t k, const float *a, const float *b, float alpha, float beta,
-                      float *c, uint64_t ldc);
 } lzt_gemm_code;
 
 extern const lzt_gemm_code lzt__gemm_code_v2, lzt__gemm_code_avx2, lzt__gemm_code_avx512;

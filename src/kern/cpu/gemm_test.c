@@ -286,39 +286,6 @@ static void test_scratch_of_capacity(void **state)
     }
 }
 
-static void tile_case(lzt_isa_build build, bool trans_a, bool trans_b, uint64_t m, uint64_t n, uint64_t k, float beta)
-{
-    uint64_t lda = (trans_a ? m : k) + 2, ldb = (trans_b ? k : n) + 3, ldc = n + 1;
-    operand a = make((trans_a ? k : m) * lda, LZT_DTYPE_F32), b = make((trans_b ? n : k) * ldb, LZT_DTYPE_F32);
-    operand before = make(m * ldc, LZT_DTYPE_F32), c = make(m * ldc, LZT_DTYPE_F32);
-    memcpy(c.data, before.data, m * ldc * 4);
-    uint64_t bytes = lzt__sgemm_tile_scratch_bytes(m, n, k);
-    unsigned char *pack = aligned_alloc(64, bytes + 64);
-    memset(pack, 0xff, bytes + 64);
-    lzt__sgemm_tile(build, trans_a, trans_b, m, n, k, 0.75f, a.data, lda, b.data, ldb, beta, c.data, ldc, pack);
-    for (int i = 0; i < 64; i++) assert_int_equal(pack[bytes + (uint64_t)i], 0xff);
-    lzt_gemm g = {.m = m, .n = n, .k = k, .lda = lda, .ldb = ldb, .trans_a = trans_a, .trans_b = trans_b};
-    for (uint64_t i = 0; i < m; i++) {
-        for (uint64_t j = 0; j < n; j++) {
-            double size, want = 0.75 * reference(&g, &a, &b, i, j, &size) + beta * get(&before, i * ldc + j);
-            assert_true(fabs(get(&c, i * ldc + j) - want) <= (size + 2) * (double)(k + 4) * ldexp(1, -24));
-        }
-        assert_true(get(&c, i * ldc + n) == get(&before, i * ldc + n));
-    }
-    free(a.data), free(b.data), free(c.data), free(before.data), free(pack);
-}
-
-static void test_tile(void **state)
-{
-    (void)state;
-    static const uint64_t sizes[][3] = {{1, 1, 1}, {6, 16, 64}, {65, 63, 64}, {64, 64, 80}, {13, 40, 7}};
-    for (int isa = 0; isa <= LZT_ISA_AVX512; isa++)
-        for (size_t s = 0; lzt__isa_supported((lzt_isa)isa) && s < sizeof sizes / sizeof *sizes; s++)
-            for (int flags = 0; flags < 8; flags++)
-                tile_case(lzt__isa_build((lzt_isa)isa), flags & 1, flags & 2, sizes[s][0], sizes[s][1], sizes[s][2],
-                          flags & 4 ? 0.5f : 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,7 +293,6 @@ int main(void)
         cmocka_unit_test(test_onednn),
         cmocka_unit_test(test_idle_between_products),
         cmocka_unit_test(test_scratch_of_capacity),
-        cmocka_unit_test(test_tile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 #define LZT_KERN_CPU_ONEDNN_H
 
 #include "kern/cpu/gemm.h"
-#include "kern/cpu/isa.h"
+#include "base/isa_level.h"
 
 typedef struct lzt_onednn lzt_onednn;
 

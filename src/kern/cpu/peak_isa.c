@@ -1,7 +1,7 @@
 /* Peak loops: see peak_isa.h. Compiled once per instruction set. */
 #include "kern/cpu/peak_isa.h"
 
-#include "kern/cpu/isa.h"
+#include "base/isa_level.h"
 #include "kern/cpu/vmath.h"
 
 #define CHAINS 12 /* independent sums: two a cycle with a latency of up to six */
