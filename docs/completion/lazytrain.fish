@@ -2,7 +2,7 @@
 complete -c lazytrain -n __fish_use_subcommand -f -l help -d 'list the subcommands'
 complete -c lazytrain -n __fish_use_subcommand -f -l version -d 'print the version'
 complete -c lazytrain -n __fish_use_subcommand -f -a train -d 'fine-tune a model as a config says'
-complete -c lazytrain -n '__fish_seen_subcommand_from train' -l dry-run -d 'resolve, plan, say whether it fits and how long a step takes, and stop'
+complete -c lazytrain -n '__fish_seen_subcommand_from train' -l dry-run -d 'resolve, plan, say whether it fits, how long a step takes, what it needs of the disk and writes to it, and stop; config.json is enough'
 complete -c lazytrain -n '__fish_seen_subcommand_from train' -l device-cap -r -f -d 'the same as --memory.device_cap'
 complete -c lazytrain -n '__fish_seen_subcommand_from train' -l dump-gradients -r -d 'write step 1\'s gradients, before clipping, as safetensors (F32, Hugging Face\'s names)'
 complete -c lazytrain -n '__fish_seen_subcommand_from train' -l trace -d 'write the last step\'s tasks as trace-*.json for ui.perfetto.dev'

@@ -187,7 +187,11 @@ typedef struct lzt_config_override {
  * Errors: LZT_ERR_USAGE (where = "file:line" or "command line"), LZT_ERR_NO_MEMORY. blocks: reads the file */
 LZT_EXPORT lzt_status lzt_config_load(const char *path, const lzt_config_override *override, int override_count,
                                       lzt_config *config, lzt_error *err);
-/* The same from text[0..bytes-1], called name in messages. */
+/* The same for a dry run: values that a plan can be made with and a run cannot be executed with yet
+ * (memory.lazy_nvme_*, optimizer.moments) are let through, each with a note. */
+LZT_EXPORT lzt_status lzt_config_load_to_plan(const char *path, const lzt_config_override *override, int override_count,
+                                              lzt_config *config, lzt_error *err);
+/* The same as lzt_config_load from text[0..bytes-1], called name in messages. */
 LZT_EXPORT lzt_status lzt_config_load_text(const char *name, const char *text, size_t bytes,
                                            const lzt_config_override *override, int override_count, lzt_config *config,
                                            lzt_error *err);

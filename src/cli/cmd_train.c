@@ -1,7 +1,7 @@
 /* lazytrain train: a config becomes a plan, a run, and a model directory. */
 #include "base/os.h"
 #include "cli/commands.h"
-#include "cli/predict.h"
+#include "cli/dry_run.h"
 #include "cli/session.h"
 #include "cli/step_trace.h"
 #include "cli/talk.h"
@@ -16,7 +16,10 @@
 
 static const lzt_option options[] = {
     {.name = "CONFIG", .type = LZT_OPTION_PATH, .required = true, .help = "the YAML file"},
-    {.name = "dry-run", .help = "resolve, plan, say whether it fits and how long a step takes, and stop"},
+    {.name = "dry-run",
+     .help =
+         "resolve, plan, say whether it fits, how long a step takes, what it needs of the disk and writes to it, and "
+         "stop; config.json is enough"},
     {.name = "device-cap",
      .argument = "SIZE",
      .type = LZT_OPTION_SIZE,
@@ -62,7 +65,9 @@ static lzt_status load_config(const lzt_args *args, lzt_config *config, lzt_erro
         snprintf(cap, sizeof cap, "%llu", (unsigned long long)lzt_args_size(args, "device-cap"));
         all[count++] = (lzt_config_override){"memory.device_cap", cap};
     }
-    lzt_status status = lzt_config_load(lzt_args_text(args, "CONFIG"), all, count, config, err);
+    const char *path = lzt_args_text(args, "CONFIG");
+    lzt_status status = lzt_args_flag(args, "dry-run") ? lzt_config_load_to_plan(path, all, count, config, err)
+                                                       : lzt_config_load(path, all, count, config, err);
     free(all);
     if (status) return status;
     status = lzt_config_require(config, "model_name_or_path", err);
@@ -70,43 +75,6 @@ static lzt_status load_config(const lzt_args *args, lzt_config *config, lzt_erro
     if (!status) status = lzt_config_require(config, "output_dir", err);
     if (status) lzt_config_fini(config);
     return status;
-}
-
-/* ---- dry run ---- */
-
-static lzt_status print_dry_run(const lzt_session *s, bool json, lzt_error *err)
-{
-    double seconds = 0;
-    lzt_status status = lzt_predict_step_seconds(s, &seconds, err);
-    if (status) return status;
-    if (json) {
-        json_t *out = json_pack("{s:b,s:o,s:I,s:I,s:I,s:I,s:I}", "fits", 1, "predicted_step_seconds",
-                                lzt_talk_json_real(seconds), "planned_device_bytes", (json_int_t)s->plan.device_bytes,
-                                "planned_host_bytes", (json_int_t)s->plan.host_bytes, "planned_nvme_bytes",
-                                (json_int_t)s->plan.nvme_bytes, "steps", (json_int_t)lzt_batcher_steps(s->batcher),
-                                "micro_batch_tokens", (json_int_t)s->numerics.micro_batch_tokens);
-        return lzt_talk_json(out, err);
-    }
-    printf("fits: yes\nplanned device bytes: %llu\nplanned host bytes: %llu\nplanned nvme bytes: %llu\n",
-           (unsigned long long)s->plan.device_bytes, (unsigned long long)s->plan.host_bytes,
-           (unsigned long long)s->plan.nvme_bytes);
-    printf("steps: %llu, of about %.3g seconds each\n", (unsigned long long)lzt_batcher_steps(s->batcher), seconds);
-    return LZT_OK;
-}
-
-static lzt_status say_no_fit(bool json, const lzt_error *why, lzt_error *err)
-{
-    if (json) {
-        lzt_error ignored;
-        lzt_talk_json(json_pack("{s:b,s:n,s:n,s:n,s:n,s:s}", "fits", 0, "predicted_step_seconds",
-                                "planned_device_bytes", "planned_host_bytes", "planned_nvme_bytes", "reason",
-                                why->message),
-                      &ignored);
-    } else {
-        printf("fits: no\n");
-    }
-    *err = *why;
-    return why->status;
 }
 
 /* ---- the run directory ---- */
@@ -271,18 +239,13 @@ static lzt_status train(const lzt_args *args, lzt_session *s, lzt_error *err)
 
 static lzt_status run_session(const lzt_args *args, lzt_session *s, lzt_error *err)
 {
-    bool json = lzt_args_flag(args, "json"), dry = lzt_args_flag(args, "dry-run");
-    lzt_error why = {0};
     for (uint64_t i = 0; i < s->config->note.count; i++) lzt_talk("note: %s", s->config->note.item[i]);
-    lzt_status status = open_all(s, err);
+    lzt_status status = lzt_session_check_spill(s->config, err);
     if (status) return status;
-    status = lzt_session_choose_plan(s, &why);
-    if (status == LZT_ERR_NO_PLAN && dry) return say_no_fit(json, &why, err);
-    if (status) {
-        *err = why;
-        return status;
-    }
-    if (dry) return print_dry_run(s, json, err);
+    if (lzt_args_flag(args, "dry-run")) return lzt_dry_run(s, lzt_args_flag(args, "json"), err);
+    status = open_all(s, err);
+    if (!status) status = lzt_session_choose_plan(s, err);
+    if (status) return status;
     if (!lzt_args_flag(args, "quiet")) say_plan(s);
     status = lzt_session_open_engine(s, false, err);
     if (!status) status = train(args, s, err);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 lzt_status lzt_session_open_model(lzt_session *s, const char *path, lzt_error *err)
 {
@@ -21,6 +22,29 @@ lzt_status lzt_session_open_model(lzt_session *s, const char *path, lzt_error *e
     if (!s->info->trainable_arch)
         return lzt_fail(err, LZT_ERR_MODEL, path, "%s cannot be trained by this version%s%s", s->info->architecture,
                         s->info->not_trainable ? ": " : "", s->info->not_trainable ? s->info->not_trainable : "");
+    return LZT_OK;
+}
+
+/* Whether the directory has weights to look at; a config.json alone has none. */
+static bool has_weights(const char *path)
+{
+    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
+    char file[4200];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(file, sizeof file, "%s/%s", path, names[i]);
+        if (!access(file, F_OK)) return true;
+    }
+    return false;
+}
+
+lzt_status lzt_session_open_model_to_plan(lzt_session *s, const char *path, lzt_error *err)
+{
+    bool weights = has_weights(path);
+    lzt_status status = lzt_model_open(path, weights ? LZT_MODEL_WANT_WEIGHTS : LZT_MODEL_CONFIG_ONLY, &s->model, err);
+    if (status) return status;
+    s->info = lzt_model_get_info(s->model);
+    if (!weights) lzt_talk("note: %s has no weights: planned from config.json alone", path);
+    if (s->info->quantized) lzt_talk("note: quantization_config is ignored; a run refuses quantised weights");
     return LZT_OK;
 }
 
@@ -157,8 +181,23 @@ lzt_status lzt_session_open_kernels(lzt_session *s, lzt_dtype dtype, uint64_t ca
     return status;
 }
 
-/* A plan file's numerics are the run's, as far as they can hold its micro-batches. */
-static lzt_status read_plan(lzt_session *s, const char *path, lzt_error *err)
+lzt_status lzt_session_check_spill(const lzt_config *c, lzt_error *err)
+{
+    lzt_plan plan;
+    const char *path = c->memory.plan;
+    uint64_t spilled = 0;
+    if (!path || !strcmp(path, "auto") || !strcmp(path, "baseline") || c->memory.lazy_nvme_offload_dir) return LZT_OK;
+    lzt_status status = lzt_plan_read(path, &plan, err);
+    if (status) return status;
+    for (uint64_t i = 0; i <= plan.layer_count; i++) spilled += plan.boundary[i] == LZT_TIER_NVME;
+    lzt_plan_fini(&plan);
+    if (!spilled) return LZT_OK;
+    lzt_fail(err, LZT_ERR_USAGE, path, "%llu checkpoints lie on nvme, and memory.lazy_nvme_offload_dir is missing",
+             (unsigned long long)spilled);
+    return lzt_hint(err, "name a directory on the drive");
+}
+
+lzt_status lzt_session_read_plan(lzt_session *s, const char *path, lzt_error *err)
 {
     lzt_status status = lzt_plan_read(path, &s->plan, err);
     if (!status) status = lzt_plan_match(&s->plan, s->info, err);
@@ -180,17 +219,10 @@ static lzt_status read_plan(lzt_session *s, const char *path, lzt_error *err)
     return LZT_OK;
 }
 
-lzt_status lzt_session_choose_plan(lzt_session *s, lzt_error *err)
+lzt_status lzt_session_measure_plan(lzt_session *s, lzt_error *err)
 {
-    const char *wanted = s->config && s->config->memory.plan ? s->config->memory.plan : "auto";
     uint64_t peak[LZT_SPACE_COUNT];
-    if (!strcmp(wanted, "auto")) return lzt_auto_plan(&s->caps, &s->plan, err);
-    lzt_status status = LZT_OK;
-    if (!strcmp(wanted, "baseline"))
-        status = lzt_plan_baseline(s->info, &s->numerics, s->config->memory.checkpoint_interval, &s->plan, err);
-    else
-        status = read_plan(s, wanted, err);
-    if (!status) status = lzt_plan_measure(&s->caps, &s->plan, peak, err);
+    lzt_status status = lzt_plan_measure(&s->caps, &s->plan, peak, err);
     if (status) return status;
     static const char *const keys[LZT_SPACE_COUNT] = {"device_cap", "host_cap"};
     const uint64_t cap[LZT_SPACE_COUNT] = {s->caps.device_cap_bytes, s->caps.host_cap_bytes};
@@ -203,6 +235,18 @@ lzt_status lzt_session_choose_plan(lzt_session *s, lzt_error *err)
                 (unsigned long long)cap[i]);
         }
     return LZT_OK;
+}
+
+lzt_status lzt_session_choose_plan(lzt_session *s, lzt_error *err)
+{
+    const char *wanted = s->config && s->config->memory.plan ? s->config->memory.plan : "auto";
+    if (!strcmp(wanted, "auto")) return lzt_auto_plan(&s->caps, &s->plan, err);
+    lzt_status status = LZT_OK;
+    if (!strcmp(wanted, "baseline"))
+        status = lzt_plan_baseline(s->info, &s->numerics, s->config->memory.checkpoint_interval, &s->plan, err);
+    else
+        status = lzt_session_read_plan(s, wanted, err);
+    return status ? status : lzt_session_measure_plan(s, err);
 }
 
 static lzt_status open_device(const lzt_session *s, lzt_dev **dev, lzt_error *err)

@@ -28,6 +28,8 @@ typedef struct lzt_session {
 
 /* The model directory of a run, refusing what cannot be trained. */
 lzt_status lzt_session_open_model(lzt_session *s, const char *path, lzt_error *err);
+/* The same for a dry run: weights are checked where they are, config.json is enough, and kernels may be missing. */
+lzt_status lzt_session_open_model_to_plan(lzt_session *s, const char *path, lzt_error *err);
 /* The tokenizer that path (or else the model's directory) holds; none is no error when path is NULL. */
 lzt_status lzt_session_open_tokenizer(lzt_session *s, const char *path, lzt_error *err);
 /* The chat template: a built-in one, a file, or (NULL) the model's own, which it need not have. */
@@ -44,6 +46,12 @@ lzt_status lzt_session_open_kernels(lzt_session *s, lzt_dtype dtype, uint64_t ca
                                     bool training, lzt_error *err);
 /* The plan that memory.plan names. */
 lzt_status lzt_session_choose_plan(lzt_session *s, lzt_error *err);
+/* Its parts for a plan file, whose numerics become the run's as far as they can hold its micro-batches: reading it,
+ * and compiling the plan in hand to see that it fits the caps. */
+lzt_status lzt_session_read_plan(lzt_session *s, const char *path, lzt_error *err);
+lzt_status lzt_session_measure_plan(lzt_session *s, lzt_error *err);
+/* A plan file with checkpoints on the drive needs a directory there: an error before anything is loaded. */
+lzt_status lzt_session_check_spill(const lzt_config *config, lzt_error *err);
 /* Device and engine, with the weights loaded. generate: compile GENERATE too. */
 lzt_status lzt_session_open_engine(lzt_session *s, bool generate, lzt_error *err);
 void lzt_session_close(lzt_session *s);

@@ -30,6 +30,7 @@ typedef struct origin {
 struct lzt_config_private {
     lzt_strings strings;
     char *name;     /* of the file */
+    bool to_plan;   /* values that only a plan uses are let through */
     origin *origin; /* [lzt__schema_count()] */
 };
 
@@ -312,10 +313,20 @@ static lzt_status check_pairs(const lzt_config *config, lzt_error *err)
     return LZT_OK;
 }
 
+/* A load for planning: what a run would refuse is said, not refused. */
+static lzt_status note_planned(lzt_config *config, const lzt_key *key, const char *text, lzt_error *err)
+{
+    char note[512];
+    snprintf(note, sizeof note, "%s: %.200s is planned with; a run refuses it, it is not implemented yet", key->name,
+             text);
+    return lzt__strings_append(&config->private_data->strings, &config->note, note) ? LZT_OK : no_memory(err);
+}
+
 /* Values of features that do not exist yet are refused by name, so that no accepted option is without effect. */
-static lzt_status check_not_yet(const lzt_config *config, lzt_error *err)
+static lzt_status check_not_yet(lzt_config *config, lzt_error *err)
 {
     char text[VALUE_SIZE], usual[VALUE_SIZE];
+    lzt_status status = LZT_OK;
     for (int i = 0; i < lzt__schema_count(); i++) {
         const lzt_key *key = lzt__schema_key(i);
         const origin *o = &config->private_data->origin[i];
@@ -329,6 +340,11 @@ static lzt_status check_not_yet(const lzt_config *config, lzt_error *err)
         lzt__value_print(key, &defaults, has_usual, usual, sizeof usual);
         lzt__strings_fini(&strings);
         if (!strcmp(text, usual) || !lzt__value_is_not_yet(key, text)) continue;
+        if (key->plannable && config->private_data->to_plan) {
+            status = note_planned(config, key, text, err);
+            if (status) return status;
+            continue;
+        }
         fail_key(config, i, err, "%s: %.200s is not implemented yet", key->name, text);
         return has_usual ? lzt_hint(err, "leave it at %s", usual) : lzt_hint(err, "leave it out");
     }
@@ -370,11 +386,12 @@ static lzt_status add_override(lzt_entries *entries, const lzt_config_override *
     return lzt__entries_add_override(entries, override, key && key->type == LZT_KEY_LIST, err);
 }
 
-lzt_status lzt_config_load_text(const char *name, const char *text, size_t bytes, const lzt_config_override *override,
-                                int override_count, lzt_config *config, lzt_error *err)
+static lzt_status load_text(const char *name, const char *text, size_t bytes, const lzt_config_override *override,
+                            int override_count, bool to_plan, lzt_config *config, lzt_error *err)
 {
     lzt_entries entries = {0};
     lzt_status status = init(config, name, err);
+    if (config->private_data) config->private_data->to_plan = to_plan;
     if (!status) status = lzt__entries_parse(&entries, name, text, bytes, err);
     for (int i = 0; i < override_count && !status; i++) status = add_override(&entries, &override[i], err);
     if (!status) status = take_entries(config, &entries, err);
@@ -384,8 +401,14 @@ lzt_status lzt_config_load_text(const char *name, const char *text, size_t bytes
     return status;
 }
 
-lzt_status lzt_config_load(const char *path, const lzt_config_override *override, int override_count,
-                           lzt_config *config, lzt_error *err)
+lzt_status lzt_config_load_text(const char *name, const char *text, size_t bytes, const lzt_config_override *override,
+                                int override_count, lzt_config *config, lzt_error *err)
+{
+    return load_text(name, text, bytes, override, override_count, false, config, err);
+}
+
+static lzt_status load(const char *path, const lzt_config_override *override, int override_count, bool to_plan,
+                       lzt_config *config, lzt_error *err)
 {
     char *text = NULL;
     uint64_t bytes = 0;
@@ -397,9 +420,21 @@ lzt_status lzt_config_load(const char *path, const lzt_config_override *override
         if (status) return status;
     }
     const char *name = path ? path : "config";
-    lzt_status status = lzt_config_load_text(name, text ? text : "", bytes, override, override_count, config, err);
+    lzt_status status = load_text(name, text ? text : "", bytes, override, override_count, to_plan, config, err);
     free(text);
     return status;
+}
+
+lzt_status lzt_config_load(const char *path, const lzt_config_override *override, int override_count,
+                           lzt_config *config, lzt_error *err)
+{
+    return load(path, override, override_count, false, config, err);
+}
+
+lzt_status lzt_config_load_to_plan(const char *path, const lzt_config_override *override, int override_count,
+                                   lzt_config *config, lzt_error *err)
+{
+    return load(path, override, override_count, true, config, err);
 }
 
 void lzt_config_fini(lzt_config *config)

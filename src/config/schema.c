@@ -20,6 +20,7 @@
 #define CHOICE(field)    .type = LZT_KEY_CHOICE, AT(field)
 #define LIST(field)      .type = LZT_KEY_LIST, AT(field)
 #define NO_EFFECT        .type = LZT_KEY_NONE
+#define PLANNED_ONLY(x)  .not_yet = (x), .plannable = true
 
 /* clang-format off */
 static const lzt_key table[] = {
@@ -172,7 +173,7 @@ static const lzt_key table[] = {
      .help = "The device arena; 0: no cap."},
     {"memory.host_cap", NULL, SIZE(memory.host_cap), .unit = "bytes", .fallback = "0",
      .help = "Pinned and pageable memory the run may use; 0: what the machine has."},
-    {"memory.nvme_cap", NULL, SIZE(memory.nvme_cap), .unit = "bytes", .fallback = "0", .not_yet = "*",
+    {"memory.nvme_cap", NULL, SIZE(memory.nvme_cap), .unit = "bytes", .fallback = "0", PLANNED_ONLY("*"),
      .help = "Space on the drive; 0: what is free."},
     {"memory.plan", NULL, TEXT(memory.plan), .fallback = "auto", .help = "auto, baseline, or the path of a plan.json."},
     {"memory.checkpoint_interval", NULL, UINT(memory.checkpoint_interval), .unit = "layers", .fallback = "4",
@@ -200,27 +201,27 @@ static const lzt_key table[] = {
     {"memory.state_tier_moments", "memory.state_tier.moments", CHOICE(memory.state_tier_moments),
      .choices = "auto|cpu|nvme", .not_yet = "nvme", .help = "Of the moments."},
     {"memory.io_engine", NULL, CHOICE(memory.io_engine), .choices = "auto|uring|threads|cufile", .fallback = "auto",
-     .not_yet = "*", .help = "How the drive is read and written."},
+     PLANNED_ONLY("*"), .help = "How the drive is read and written."},
     {"memory.lazy_nvme_mode", "nvme.mode", CHOICE(memory.lazy_nvme_mode), .choices = "gds|cpu_staging",
-     .fallback = "gds", .not_yet = "*",
+     .fallback = "gds", PLANNED_ONLY("*"),
      .help = "Activations go from the device to the drive directly, or through pinned memory."},
-    {"memory.lazy_nvme_offload_dir", "nvme.offload_dir nvme_path", TEXT(memory.lazy_nvme_offload_dir), .not_yet = "*",
+    {"memory.lazy_nvme_offload_dir", "nvme.offload_dir nvme_path", TEXT(memory.lazy_nvme_offload_dir), PLANNED_ONLY("*"),
      .help = "Root of the spill directories."},
     {"memory.lazy_nvme_prefetch_distance", "nvme.prefetch_distance", UINT(memory.lazy_nvme_prefetch_distance),
-     .unit = "boundaries", .fallback = "0", AT_LEAST(0), .not_yet = "*",
+     .unit = "boundaries", .fallback = "0", AT_LEAST(0), PLANNED_ONLY("*"),
      .help = "Boundaries read ahead; 0: read when needed."},
     {"memory.lazy_nvme_gds_staging", "nvme.gds_staging", BOOL(memory.lazy_nvme_gds_staging), .fallback = "false",
-     .not_yet = "true", .help = "Reusable device buffers for drive writes."},
+     PLANNED_ONLY("true"), .help = "Reusable device buffers for drive writes."},
 
     /* optimizer */
     {"optimizer.master", NULL, CHOICE(optimizer.master), .choices = "split|f32|bf16_sr", .fallback = "split",
      .not_yet = "f32|bf16_sr",
      .help = "The FP32 master: in two 16-bit halves, whole, or none with stochastic rounding."},
     {"optimizer.moments", NULL, CHOICE(optimizer.moments), .choices = "f32|hybrid_8bit_adam", .fallback = "f32",
-     .not_yet = "hybrid_8bit_adam",
+     PLANNED_ONLY("hybrid_8bit_adam"),
      .help = "How the moments are stored."},
     {"optimizer.eight_bit_fraction", NULL, REAL(optimizer.eight_bit_fraction), .fallback = "0.02", WITHIN(0, 1),
-     .not_yet = "*",
+     PLANNED_ONLY("*"),
      .help = "Share of parameters with 8-bit moments, filled by whole tensors in model order."},
 
     /* numerics */

@@ -35,6 +35,7 @@ typedef struct lzt_key {
     double min, max;
     const char *not_yet; /* globs separated by '|' of values whose feature does not exist yet; "*": all but the default.
                             Delete the entry when the feature has landed. */
+    bool plannable; /* not_yet is about running alone: a load for planning lets such values through, and notes them */
     const char *help;
 } lzt_key;
 

@@ -1,0 +1,144 @@
+/* What a dry run says about a plan of the source's model, and about the drive: see dry_run.h. */
+#include "cli/dry_run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <sys/sysinfo.h>
+
+#define GIB           1073741824.0
+#define SECONDS_A_DAY 86400.0
+
+enum { STATE_FILE_BYTES = 12, EIGHT_BIT_SAVED = 6 }; /* an element: master and two moments in F32; 8 - 2 of moments */
+
+/* ---- the drive ---- */
+
+/* Free bytes of the filesystem that path is on, or its nearest parent that exists; 0 when the system does not say. */
+static uint64_t free_bytes_at(const char *path)
+{
+    char parent[4096];
+    struct statvfs fs;
+    snprintf(parent, sizeof parent, "%s", path);
+    while (statvfs(parent, &fs)) {
+        char *slash = strrchr(parent, '/');
+        if (!slash) {
+            if (!strcmp(parent, ".")) return 0;
+            snprintf(parent, sizeof parent, ".");
+        } else {
+            slash[slash == parent] = 0;
+            if (slash == parent && statvfs(parent, &fs)) return 0;
+        }
+    }
+    return (uint64_t)fs.f_bavail * fs.f_frsize;
+}
+
+static uint64_t element_count(const lzt_model_info *model)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < model->tensor_count; i++) count += model->tensor[i].element_count;
+    return count;
+}
+
+void lzt_outlook_disk(const lzt_session *s, lzt_outlook *o)
+{
+    const lzt_config *c = s->config;
+    uint64_t elements = element_count(s->info), every = lzt_steps_of(c->save_steps, o->steps);
+    o->checkpoint_bytes = every ? elements * STATE_FILE_BYTES : 0;
+    o->checkpoints_made = every ? o->steps / every : 0;
+    o->checkpoints_kept = o->checkpoints_made;
+    if (c->save_total_limit && c->save_total_limit + 1 < o->checkpoints_kept)
+        o->checkpoints_kept = c->save_total_limit + 1; /* the oldest goes once the newest is complete */
+    o->final_bytes = c->save_final ? elements * lzt_dtype_bytes(s->numerics.dtype) : 0;
+    o->disk_bytes = o->checkpoints_kept * o->checkpoint_bytes + o->final_bytes + o->nvme_bytes;
+    o->disk_free_bytes = free_bytes_at(c->output_dir);
+    double a_step = (double)o->spill_bytes_a_step;
+    if (o->steps) a_step += (double)o->checkpoints_made * (double)o->checkpoint_bytes / (double)o->steps;
+    o->ssd_bytes_a_day = o->step_seconds > 0 ? a_step * SECONDS_A_DAY / o->step_seconds : NAN;
+}
+
+/* ---- the source's model ---- */
+
+static uint64_t sum(const uint64_t *value, uint64_t count)
+{
+    uint64_t total = 0;
+    for (uint64_t i = 0; i < count; i++) total += value[i];
+    return total;
+}
+
+/* Forward once; backward runs each layer again and then costs twice its time; recompute and exposed transfers are the
+ * objective. */
+static double step_seconds(const lzt_problem *p, const lzt_evaluation *e)
+{
+    double forward = (double)sum(p->recompute_ps, p->layer_count);
+    return (4 * forward + (double)e->objective_ps) * 1e-12;
+}
+
+/* Persistent state by the layout of a run, less what 8-bit moments save; activations; a buffer for each staged one. */
+static lzt_status host_bytes(const lzt_session *s, const lzt_evaluation *e, uint64_t *bytes, lzt_error *err)
+{
+    lzt_state_layout *layout;
+    lzt_status status = lzt_state_layout_create(s->info, &s->numerics, true, &layout, err);
+    if (status) return status;
+    *bytes = layout->bytes + e->used_bytes[LZT_TIER_CPU];
+    lzt_state_layout_destroy(layout);
+    if (s->config->optimizer.moments == LZT_CONFIG_MOMENTS_HYBRID_8BIT_ADAM)
+        *bytes -=
+            (uint64_t)(s->config->optimizer.eight_bit_fraction * (double)element_count(s->info)) * EIGHT_BIT_SAVED;
+    if (s->plan.source.cpu_staging && e->count[LZT_TIER_NVME]) *bytes += s->plan.problem->boundary_bytes[0];
+    return LZT_OK;
+}
+
+/* A stated cap is believed; without one the machine's own memory, or its drive's free space, is the limit. */
+static lzt_status check_caps(const lzt_session *s, const lzt_outlook *o, lzt_error *err)
+{
+    const lzt_config *c = s->config;
+    struct sysinfo machine = {0};
+    uint64_t memory = sysinfo(&machine) ? 0 : (uint64_t)machine.totalram * machine.mem_unit;
+    const char *spill = c->memory.lazy_nvme_offload_dir ? c->memory.lazy_nvme_offload_dir : c->output_dir;
+    const struct {
+        const char *key;
+        uint64_t need, cap, else_limit;
+        const char *limit_is;
+    } caps[] = {{"device_cap", o->device_bytes, c->memory.device_cap, 0, ""},
+                {"host_cap", o->host_bytes, c->memory.host_cap, memory, "this machine's memory"},
+                {"nvme_cap", o->nvme_bytes, c->memory.nvme_cap, o->nvme_bytes ? free_bytes_at(spill) : 0,
+                 "what is free on the drive"}};
+    for (size_t i = 0; i < sizeof caps / sizeof *caps; i++) {
+        uint64_t limit = caps[i].cap ? caps[i].cap : caps[i].else_limit;
+        if (!limit || caps[i].need <= limit) continue;
+        lzt_fail(err, LZT_ERR_NO_PLAN, "memory", "%s: needs at least %llu bytes", caps[i].key,
+                 (unsigned long long)caps[i].need);
+        if (caps[i].cap) return lzt_hint(err, "memory.%s allows %llu", caps[i].key, (unsigned long long)limit);
+        return lzt_hint(err, "%s is %llu bytes; plan for another machine by setting memory.%s", caps[i].limit_is,
+                        (unsigned long long)limit, caps[i].key);
+    }
+    return LZT_OK;
+}
+
+static void keep_first(void *arg, const char *line)
+{
+    char *first = arg;
+    if (!first[0]) snprintf(first, 256, "%s", line);
+}
+
+lzt_status lzt_outlook_source(lzt_session *s, lzt_outlook *o, lzt_error *err)
+{
+    lzt_evaluation e;
+    char first[256] = "";
+    const lzt_plan *plan = &s->plan;
+    lzt_status status = lzt_plan_check(plan, keep_first, first, &e, err);
+    if (status) return status;
+    if (e.violation_count) {
+        lzt_fail(err, LZT_ERR_USAGE, s->config->memory.plan, "the plan breaks a constraint: %s", first);
+        return lzt_hint(err, "lazytrain check %s lists them", s->config->memory.plan);
+    }
+    uint64_t unused = plan->problem->budget_bytes[LZT_TIER_GPU] - e.used_bytes[LZT_TIER_GPU];
+    o->device_bytes = (uint64_t)llround(plan->source.peak_cap_gib * GIB) - unused;
+    o->nvme_bytes = o->spill_bytes_a_step = e.used_bytes[LZT_TIER_NVME];
+    o->spill_bytes_a_step *= s->config->gradient_accumulation_steps;
+    o->step_seconds = step_seconds(plan->problem, &e) * (double)s->config->gradient_accumulation_steps;
+    o->step_from = "the plan's own model and layer times; not measured, without optimizer and input";
+    status = host_bytes(s, &e, &o->host_bytes, err);
+    return status ? status : check_caps(s, o, err);
+}
