@@ -112,6 +112,16 @@ LZT_EXPORT lzt_status lzt_dataset_measure(lzt_dataset *dataset, uint64_t row, ui
  * LZT_LABEL_NONE: nothing predicts the first token. */
 LZT_EXPORT lzt_status lzt_dataset_read(lzt_dataset *dataset, uint64_t row, int32_t *ids, int32_t *labels,
                                        lzt_error *err);
+/* What a row asks: its conversation up to the assistant's last turn, through the same template with the generation
+ * prompt; of a pair the query; of a row of ids what stands before its last trained span. Never truncated. */
+typedef struct lzt_question {
+    const int32_t *ids; /* [count] the prompt */
+    uint64_t count;
+    const char *answer; /* [answer_size] the row's own answer as text, NUL-terminated */
+    uint64_t answer_size;
+} lzt_question;
+/* Borrowed until the dataset's next call. Errors: the row has no question with an answer. */
+LZT_EXPORT lzt_status lzt_dataset_question(lzt_dataset *dataset, uint64_t row, lzt_question *question, lzt_error *err);
 /* 1-based line of the row in its file (of the element's first line in a JSON array). */
 LZT_EXPORT uint64_t lzt_dataset_line(const lzt_dataset *dataset, uint64_t row);
 LZT_EXPORT void lzt_dataset_get_report(const lzt_dataset *dataset, lzt_dataset_report *report);

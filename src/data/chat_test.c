@@ -248,6 +248,91 @@ static void refusals(void **state)
     lzt_template_close(chat);
 }
 
+/* The prompt of a question as text, and its answer. */
+static void check_question(lzt_dataset *d, uint64_t index, const char *prompt, const char *answer)
+{
+    lzt_question q;
+    lzt_error err = {0};
+    char *text;
+    if (lzt_dataset_question(d, index, &q, &err)) fail_msg("%s: %s", err.where, err.message);
+    assert_int_equal(lzt_tokenizer_decode(tokenizer, q.ids, q.count, false, &text, NULL, &err), 0);
+    if (strcmp(text, prompt)) fail_msg("row %d asks \"%s\", not \"%s\"", (int)index, text, prompt);
+    assert_string_equal(q.answer, answer);
+    assert_int_equal(q.answer_size, strlen(answer));
+    free(text);
+}
+
+static void questions_and_their_answers(void **state)
+{
+    (void)state;
+    lzt_dataset_options o = LZT_DATASET_OPTIONS_INIT;
+    lzt_template *chat = open_chat("chatml");
+    lzt_dataset *d =
+        open_rows("{\"question\":\"six by three\",\"answer\":\"18\"}\n"
+                  "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"},"
+                  "{\"role\":\"user\",\"content\":\"c\"},{\"role\":\"assistant\",\"content\":\"d\"},"
+                  "{\"role\":\"user\",\"content\":\"thanks\"}]}\n"
+                  "{\"instruction\":\"add\",\"input\":\"1 2\",\"output\":\"3\",\"system\":\"s\"}\n",
+                  "questions.jsonl", o, chat);
+    check_question(d, 0, "<|im_start|>user\nsix by three<|im_end|>\n<|im_start|>assistant\n", "18");
+    check_question(d, 1,
+                   "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n<|im_start|>user\nc<|im_end|>\n"
+                   "<|im_start|>assistant\n",
+                   "d");
+    check_question(
+        d, 2, "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\nadd\n1 2<|im_end|>\n<|im_start|>assistant\n", "3");
+    /* a question leaves the row as it was */
+    uint32_t tokens, trained;
+    lzt_error err = {0};
+    lzt_question q;
+    int32_t ids[256], labels[256];
+    assert_int_equal(lzt_dataset_measure(d, 0, &tokens, &trained, &err), 0);
+    assert_int_equal(lzt_dataset_question(d, 0, &q, &err), 0);
+    assert_int_equal(q.count + trained, tokens - 1); /* all but the newline behind the turn */
+    assert_int_equal(lzt_dataset_read(d, 0, ids, labels, &err), 0);
+    assert_int_equal(lzt_dataset_question(d, 0, &q, &err), 0);
+    assert_memory_equal(ids, q.ids, q.count * sizeof *ids);
+    assert_int_equal(labels[q.count], ids[q.count]);
+    assert_int_equal(labels[q.count - 1], LZT_LABEL_NONE);
+    lzt_dataset_close(d);
+    lzt_template_close(chat);
+}
+
+static void questions_without_a_template(void **state)
+{
+    (void)state;
+    lzt_dataset_options o = LZT_DATASET_OPTIONS_INIT;
+    lzt_error err = {0};
+    lzt_question q;
+    lzt_dataset *d =
+        open_rows("{\"query\":\"six: \",\"response\":\"6\"}\n{\"text\":\"no question\"}\n", "plain.jsonl", o, NULL);
+    check_question(d, 0, "six: ", "6");
+    assert_int_equal(lzt_dataset_question(d, 1, &q, &err), LZT_ERR_DATA);
+    assert_non_null(strstr(err.message, "without question"));
+    lzt_dataset_close(d);
+    /* ids: the last trained span is the answer; where every token is trained nothing is asked */
+    lzt_encoder *encoder;
+    lzt_encoding e;
+    char rows[512];
+    assert_int_equal(lzt_encoder_create(tokenizer, &encoder, &err), 0);
+    assert_int_equal(lzt_encoder_encode(encoder, "abc", 3, NULL, 0, &e, &err), 0);
+    int32_t last = e.ids[e.count - 1];
+    uint64_t size;
+    const char *bytes = lzt_tokenizer_bytes(tokenizer, last, &size);
+    char answer[64];
+    snprintf(answer, sizeof answer, "%.*s", (int)size, bytes);
+    snprintf(rows, sizeof rows,
+             "{\"input_ids\":[%d,%d,%d,%d],\"labels\":[-100,%d,-100,%d]}\n{\"input_ids\":[%d,%d],\"labels\":[%d,%d]}\n",
+             last, last, last, last, last, last, last, last, last, last);
+    d = open_rows(rows, "ids.jsonl", o, NULL);
+    assert_int_equal(lzt_dataset_question(d, 0, &q, &err), 0);
+    assert_int_equal(q.count, 3);
+    assert_string_equal(q.answer, answer);
+    assert_int_equal(lzt_dataset_question(d, 1, &q, &err), LZT_ERR_DATA);
+    lzt_dataset_close(d);
+    lzt_encoder_destroy(encoder);
+}
+
 int main(void)
 {
     const char *root = getenv("LZT_DATA") ? getenv("LZT_DATA") : "../shared/data";
@@ -258,10 +343,14 @@ int main(void)
         return 77;
     }
     if (lzt_tokenizer_open(tokenizer_path, NULL, &tokenizer, &err)) return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_turn), cmocka_unit_test(without_marks),          cmocka_unit_test(control_text),
-        cmocka_unit_test(formats),    cmocka_unit_test(fields_and_no_template), cmocka_unit_test(refusals),
-    };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_turn),
+                                       cmocka_unit_test(without_marks),
+                                       cmocka_unit_test(control_text),
+                                       cmocka_unit_test(formats),
+                                       cmocka_unit_test(fields_and_no_template),
+                                       cmocka_unit_test(refusals),
+                                       cmocka_unit_test(questions_and_their_answers),
+                                       cmocka_unit_test(questions_without_a_template)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     lzt_tokenizer_close(tokenizer);
     return failed;

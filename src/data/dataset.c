@@ -313,6 +313,21 @@ lzt_status lzt_dataset_read(lzt_dataset *d, uint64_t row, int32_t *ids, int32_t 
     return LZT_OK;
 }
 
+lzt_status lzt_dataset_question(lzt_dataset *d, uint64_t row, lzt_question *question, lzt_error *err)
+{
+    assert(row < d->count);
+    char where[512];
+    *question = (lzt_question){0};
+    d->maker.question = true;
+    lzt_status s = make(d, d->index[row].row, err);
+    d->maker.question = false;
+    name_place(d, d->index[row].row, where, sizeof where);
+    if (!s && lzt__json_get(d->doc.node, "input_ids")) s = lzt__row_ask_pretokenised(&d->maker, where, &d->buf, err);
+    if (s) return s;
+    *question = (lzt_question){d->buf.ids, d->buf.count, d->maker.answer, d->maker.answer_size};
+    return LZT_OK;
+}
+
 uint64_t lzt_dataset_line(const lzt_dataset *d, uint64_t row)
 {
     assert(row < d->count);

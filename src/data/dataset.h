@@ -33,6 +33,9 @@ typedef struct lzt__rowmaker {
     lzt_template *chat;                       /* may be NULL */
     const char *query_field, *response_field; /* both or none */
     lzt_loss_on loss_on;
+    bool question; /* make what the row asks, with the generation prompt, and keep its answer apart */
+    char *answer;  /* [answer_size] of the last question; NUL behind it */
+    uint64_t answer_size;
     uint8_t *wanted, *trained; /* scratch, by message and by token */
     uint64_t wanted_capacity, trained_capacity;
     lzt__json_doc doc; /* JSON inside a JSON string */
@@ -43,6 +46,9 @@ void lzt__rowmaker_fini(lzt__rowmaker *maker);
  * and answer, instruction and output. */
 lzt_status lzt__row_text(lzt__rowmaker *maker, const lzt__json *row, const char *where, lzt__rowbuf *buf,
                          lzt_error *err);
+
+/* Turns a pre-tokenised row into its question: what stands before the last trained span, which is decoded. */
+lzt_status lzt__row_ask_pretokenised(lzt__rowmaker *maker, const char *where, lzt__rowbuf *buf, lzt_error *err);
 
 /* A record of a CSV file as the JSON object it means: names from the header, all values strings. */
 lzt_status lzt__csv_to_json(const char *header, uint64_t header_size, const char *record, uint64_t record_size,

@@ -16,6 +16,7 @@ void lzt__rowmaker_fini(lzt__rowmaker *maker)
 {
     lzt_encoder_destroy(maker->encoder);
     lzt__json_free(&maker->doc);
+    free(maker->answer);
     free(maker->wanted);
     free(maker->trained);
     *maker = (lzt__rowmaker){0};
@@ -69,6 +70,57 @@ static lzt_status plain_text(lzt__rowmaker *m, const lzt__json *text, lzt__rowbu
     lzt_status s =
         lzt_encoder_encode(m->encoder, text->text, text->size, NULL, LZT_ENCODE_ADDED | LZT_ENCODE_SPECIAL, &e, err);
     return s ? s : append(buf, &e, NULL, eos, err);
+}
+
+/* ---- questions ---- */
+
+static lzt_status keep_answer(lzt__rowmaker *m, const char *text, uint64_t size, lzt_error *err)
+{
+    char *copy = realloc(m->answer, size + 1);
+    if (!copy) return no_memory(err);
+    memcpy(copy, text, size);
+    copy[size] = 0;
+    m->answer = copy;
+    m->answer_size = size;
+    return LZT_OK;
+}
+
+/* An EOS that the tokenizer puts behind a text would end the answer before it begins. */
+static void reopen(const lzt__rowmaker *m, lzt__rowbuf *buf)
+{
+    int32_t eos = lzt_tokenizer_eos(m->tokenizer);
+    if (eos >= 0 && buf->count > 1 && buf->ids[buf->count - 1] == eos) buf->count--;
+}
+
+static lzt_status ask_plain_pair(lzt__rowmaker *m, const lzt__json *query, const lzt__json *response, lzt__rowbuf *buf,
+                                 lzt_error *err)
+{
+    lzt_encoding e;
+    lzt_status s = keep_answer(m, response->text, response->size, err);
+    if (!s) s = lzt_encoder_encode(m->encoder, query->text, query->size, NULL, LZT_ENCODE_SPECIAL, &e, err);
+    if (!s) s = append(buf, &e, NULL, -1, err);
+    if (!s) reopen(m, buf);
+    return s;
+}
+
+lzt_status lzt__row_ask_pretokenised(lzt__rowmaker *m, const char *where, lzt__rowbuf *buf, lzt_error *err)
+{
+    char *text;
+    uint64_t size, end = buf->count, begin;
+    if (!m->tokenizer) {
+        lzt_fail(err, LZT_ERR_DATA, where, "the answer of a row of ids is read with a tokenizer, and there is none");
+        return lzt_hint(err, "name one: tokenizer: DIR");
+    }
+    while (end && buf->labels[end - 1] == LZT_LABEL_NONE) end--;
+    for (begin = end; begin && buf->labels[begin - 1] != LZT_LABEL_NONE;) begin--;
+    if (!begin || begin == end)
+        return lzt_fail(err, LZT_ERR_DATA, where, "the row asks nothing: no token stands before its answer");
+    lzt_status s = lzt_tokenizer_decode(m->tokenizer, buf->ids + begin, end - begin, true, &text, &size, err);
+    if (s) return s;
+    buf->count = begin;
+    s = keep_answer(m, text, size, err);
+    free(text);
+    return s;
 }
 
 /* A pair without a template: query and response as they stand, the response and an EOS trained. */
@@ -333,8 +385,34 @@ static void choose_trained(conversation *c)
     }
 }
 
+static bool is_assistant(const lzt__value *message)
+{
+    const lzt__value *role = lzt__dict_find(message->dict, "role");
+    const lzt__string *r = role && role->kind == LZT__KIND_STRING ? role->string : NULL;
+    return r &&
+           ((r->size == 9 && !memcmp(r->bytes, "assistant", 9)) || (r->size == 5 && !memcmp(r->bytes, "model", 5)));
+}
+
+/* The conversation up to the assistant's last turn, with the generation prompt; that turn is the answer. */
+static lzt_status ask(conversation *c, lzt__rowbuf *buf)
+{
+    lzt_rendered text;
+    lzt_encoding e;
+    uint32_t last = c->messages.list->count;
+    while (last && !is_assistant(&c->messages.list->item[last - 1])) last--;
+    const lzt__value *content = last > 1 ? lzt__dict_find(c->messages.list->item[last - 1].dict, "content") : NULL;
+    if (!content || content->kind != LZT__KIND_STRING)
+        return fail(c, "the row has no question with an answer of the assistant's");
+    lzt_status s = keep_answer(c->m, content->string->bytes, content->string->size, c->err);
+    c->messages.list->count = last - 1;
+    if (!s) s = lzt__chat_render(c->m->chat, &c->messages, c->has_tools ? &c->tools : NULL, true, &text, c->err);
+    if (!s) s = lzt_encoder_encode(c->m->encoder, text.text, text.size, text.writer, LZT_ENCODE_ADDED, &e, c->err);
+    return s ? s : append(buf, &e, NULL, -1, c->err);
+}
+
 static lzt_status finish(conversation *c, lzt__rowbuf *buf)
 {
+    if (c->m->question) return ask(c, buf);
     lzt__rowmaker *m = c->m;
     lzt_rendered text;
     lzt_encoding e;
@@ -390,7 +468,7 @@ static lzt_status pair_row(lzt__rowmaker *m, const lzt__json *row, const lzt__js
     if (!lists && (!is_text(query) || !is_text(response)))
         return lzt_fail(err, LZT_ERR_DATA, where, "the question or its answer is not a text");
     if (!m->chat && !lists && !(alpaca && !is_nothing(lzt__json_get(row, "input"))))
-        return plain_pair(m, query, response, buf, err);
+        return m->question ? ask_plain_pair(m, query, response, buf, err) : plain_pair(m, query, response, buf, err);
     if (!m->chat) {
         lzt_fail(err, LZT_ERR_DATA, where, "the row is a conversation, but there is no chat template");
         return lzt_hint(err, "set template: auto, or a built-in one (alpaca, chatml, qwen2.5, qwen3, llama3, raw)");
@@ -417,7 +495,7 @@ lzt_status lzt__row_text(lzt__rowmaker *m, const lzt__json *row, const char *whe
     } else if (find_pair(m, row, &query, &response, &alpaca)) {
         s = pair_row(m, row, query, response, alpaca, where, buf, err);
     } else if (!m->query_field && is_text(text)) {
-        s = plain_text(m, text, buf, err);
+        s = m->question ? fail(&c, "the row is a text, without question and answer") : plain_text(m, text, buf, err);
     } else {
         lzt_fail(err, LZT_ERR_DATA, where, "the row is in no format that is known");
         return lzt_hint(err, "it needs input_ids, messages, conversations, text, or a question and its answer "
