@@ -416,6 +416,21 @@ static int drop(void **state)
 
 #define TEST(name) cmocka_unit_test_teardown(name, drop)
 
+static void a_dry_run_takes_what_only_plans_use(void **state)
+{
+    (void)state;
+    const lzt_config_override planned[] = {{"memory.lazy_nvme_offload_dir", "spill"},
+                                           {"optimizer.moments", "hybrid_8bit_adam"}};
+    const lzt_config_override never[] = {{"fp16", "true"}};
+    assert_int_equal(lzt_config_load(NULL, planned, 2, &config, &err), LZT_ERR_USAGE);
+    assert_int_equal(lzt_config_load_to_plan(NULL, planned, 2, &config, &err), LZT_OK);
+    assert_string_equal(config.memory.lazy_nvme_offload_dir, "spill");
+    assert_int_equal(config.note.count, 2);
+    assert_non_null(strstr(config.note.item[0], "memory.lazy_nvme_offload_dir: spill is planned with"));
+    lzt_config_fini(&config);
+    assert_int_equal(lzt_config_load_to_plan(NULL, never, 1, &config, &err), LZT_ERR_USAGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -435,6 +450,7 @@ int main(void)
         TEST(every_key_reaches_its_field),
         TEST(resolved_config_loads_as_the_same),
         TEST(missing_files_and_keys),
+        TEST(a_dry_run_takes_what_only_plans_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
