@@ -46,26 +46,6 @@ typedef struct lzt_engine_options {
         sizeof(lzt_engine_options), NULL, NULL, NULL, NULL, true, false, false, 1, -1, NULL                            \
     }
 
-/* What an instant without compute is put down to: a lane, or none of them. */
-enum { LZT_IDLE_OTHER = LZT_LANE_COUNT, LZT_IDLE_COUNT };
-
-/* What one or more program runs did; fields add up over the micro-batches of a step (lzt_engine_account_add). */
-typedef struct lzt_account {
-    double seconds;                           /* from the first submit to the last completion */
-    double busy_seconds[LZT_LANE_COUNT];      /* tasks running */
-    double exposed_seconds[LZT_IDLE_COUNT];   /* no compute running, by what compute was waiting for */
-    double forward_seconds, backward_seconds; /* of compute's: up to the loss, and after it */
-    double host_seconds[LZT_HOST_COUNT];      /* of the host lanes', by operator */
-    uint64_t bytes[LZT_LANE_COUNT];           /* copied; on host lanes read and written */
-    uint64_t layer_forwards, weight_uploads;
-    uint64_t programs;                    /* micro-batches */
-    double queue_seconds[LZT_LANE_COUNT]; /* tasks submitted and ready but not started */
-    uint64_t depth_max[LZT_LANE_COUNT];   /* most tasks of the lane ready or running at once */
-} lzt_account;
-
-/* Sums b into a. */
-LZT_EXPORT void lzt_account_add(lzt_account *a, const lzt_account *b);
-
 typedef struct lzt_run_result {
     double loss_sum;     /* of -log p over the micro-batch's loss-bearing tokens */
     double grad_norm;    /* SINGLE, LAST: before clipping */

@@ -174,6 +174,44 @@ LZT_EXPORT lzt_status lzt_program_verify(const lzt_program *program, lzt_error *
 LZT_EXPORT double lzt_program_simulate(const lzt_program *program, const double *seconds, bool unlimited, double *start,
                                        double *end);
 
+/* How lanes get in each other's way. */
+typedef struct lzt_contention {
+    double handover_seconds;                         /* from a task's end to the start of one of another lane that
+                                                        waited for it */
+    double slowdown[LZT_LANE_COUNT][LZT_LANE_COUNT]; /* [a][b] >= 1: how many times as long a's task takes while b's
+                                                         runs; what several lanes add, adds up */
+} lzt_contention;
+
+/* The same with lanes that share cores and memory: a task's seconds are those it takes alone, and pass the slower the
+ * more lanes are busy beside it. contention NULL: none. Negative when memory is out. */
+LZT_EXPORT double lzt_program_simulate_shared(const lzt_program *program, const double *seconds,
+                                              const lzt_contention *contention, double *start, double *end);
+
+/* What an instant without compute is put down to: a lane, or none of them. */
+enum { LZT_IDLE_OTHER = LZT_LANE_COUNT, LZT_IDLE_COUNT };
+
+/* What one or more program runs did; fields add up over the micro-batches of a step (lzt_account_add). */
+typedef struct lzt_account {
+    double seconds;                           /* from the first submit to the last completion */
+    double busy_seconds[LZT_LANE_COUNT];      /* tasks running */
+    double exposed_seconds[LZT_IDLE_COUNT];   /* no compute running, by what compute was waiting for */
+    double forward_seconds, backward_seconds; /* of compute's: up to the loss, and after it */
+    double host_seconds[LZT_HOST_COUNT];      /* of the host lanes', by operator */
+    uint64_t bytes[LZT_LANE_COUNT];           /* copied; on host lanes read and written */
+    uint64_t layer_forwards, weight_uploads;
+    uint64_t programs;                    /* micro-batches */
+    double queue_seconds[LZT_LANE_COUNT]; /* tasks submitted and ready but not started */
+    uint64_t depth_max[LZT_LANE_COUNT];   /* most tasks of the lane ready or running at once */
+} lzt_account;
+
+/* What a run of the program did, from the start, end and ready times of its tasks (of work[task_count] only those are
+ * read): busy lanes, and for each instant without compute between begin and end its one cause. scratch[task_count] is
+ * overwritten. allocates nothing */
+LZT_EXPORT void lzt_program_account(const lzt_program *program, const lzt_work *work, uint64_t begin_ns,
+                                    uint64_t end_ns, uint32_t *scratch, lzt_account *account);
+/* Sums b into a. */
+LZT_EXPORT void lzt_account_add(lzt_account *a, const lzt_account *b);
+
 #ifdef __cplusplus
 }
 #endif

@@ -228,7 +228,9 @@ static lzt_status run_bound(lzt_engine *engine, lzt_bound *bound, lzt_account *a
             if (!status) status = waited;
         }
     bound->end_ns = lzt__clock_ns();
-    if (!status && account) lzt__account(bound, account);
+    if (!status && account) /* the sequences are not needed any more: their place is scratch */
+        lzt_program_account(bound->program, bound->work, bound->begin_ns, bound->end_ns, (uint32_t *)bound->sequence,
+                            account);
     return status;
 }
 

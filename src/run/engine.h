@@ -59,9 +59,6 @@ void lzt__bound_destroy(lzt_bound *bound); /* the program too; NULL is allowed *
 /* host_ops.c: the body of every host task. */
 lzt_status lzt__host_call(void *arg, void *native_stream, lzt_error *err);
 
-/* account.c: what a run did, from the times of its works. */
-void lzt__account(const lzt_bound *bound, lzt_account *account);
-
 /* The host arena at an offset. */
 static inline void *lzt__host(const lzt_engine *engine, uint64_t offset)
 {

@@ -4,7 +4,7 @@
  * ran, its lane is the cause; before that, whatever it was itself waiting for is, and so on back to the start of the
  * gap. The walk is the critical path, so the exposed times and compute's busy time add up to the whole.
  */
-#include "run/engine.h"
+#include "lazytrain/step.h"
 
 #include <string.h>
 
@@ -13,27 +13,34 @@ static double seconds(uint64_t from_ns, uint64_t to_ns)
     return to_ns > from_ns ? (double)(to_ns - from_ns) * 1e-9 : 0.0;
 }
 
+/* A run: the program's tables, its times, and for each task its predecessor on the lane, or UINT32_MAX. */
+typedef struct history {
+    const lzt_program_info *p;
+    const lzt_work *work;
+    uint32_t *before;
+} history;
+
 /* The task whose end released task i: the latest of its dependencies and its predecessor on the lane, or UINT32_MAX. */
-static uint32_t released_by(const lzt_bound *b, const uint32_t *before, uint32_t i)
+static uint32_t released_by(const history *h, uint32_t i)
 {
-    const lzt_program_info *p = lzt_program_get_info(b->program);
+    const lzt_program_info *p = h->p;
     const lzt_task *t = &p->task[i];
-    uint32_t latest = before[i];
+    uint32_t latest = h->before[i];
     for (uint32_t k = 0; k < t->dependency_count; k++) {
         uint32_t d = p->dependency[t->first_dependency + k];
-        if (latest == UINT32_MAX || b->work[d].end_ns > b->work[latest].end_ns) latest = d;
+        if (latest == UINT32_MAX || h->work[d].end_ns > h->work[latest].end_ns) latest = d;
     }
     return latest;
 }
 
 /* Splits the gap [from, to) before compute task i among its causes. */
-static void blame(const lzt_bound *b, const uint32_t *before, uint32_t i, uint64_t from, uint64_t to, lzt_account *a)
+static void blame(const history *h, uint32_t i, uint64_t from, uint64_t to, lzt_account *a)
 {
-    const lzt_program_info *p = lzt_program_get_info(b->program);
-    uint32_t at = released_by(b, before, i);
+    const lzt_program_info *p = h->p;
+    uint32_t at = released_by(h, i);
     while (to > from) {
         if (at == UINT32_MAX) break;
-        const lzt_work *w = &b->work[at];
+        const lzt_work *w = &h->work[at];
         if (w->end_ns < to) { /* released, but not yet started: the scheduler's own time */
             uint64_t stop = w->end_ns > from ? w->end_ns : from;
             a->exposed_seconds[LZT_IDLE_OTHER] += seconds(stop, to);
@@ -44,15 +51,15 @@ static void blame(const lzt_bound *b, const uint32_t *before, uint32_t i, uint64
         uint64_t start = w->start_ns > from ? w->start_ns : from;
         a->exposed_seconds[lane] += seconds(start, to);
         to = start < to ? start : to;
-        at = released_by(b, before, at);
+        at = released_by(h, at);
     }
     a->exposed_seconds[LZT_IDLE_OTHER] += seconds(from, to);
 }
 
 /* Most works of a lane that were ready or running at one moment: both times rise along a lane. */
-static uint64_t depth(const lzt_bound *b, lzt_lane lane)
+static uint64_t depth(const history *h, lzt_lane lane)
 {
-    const lzt_program_info *p = lzt_program_get_info(b->program);
+    const lzt_program_info *p = h->p;
     uint64_t most = 0, open = 0;
     uint32_t first = 0;
     for (uint32_t i = 0; i < p->task_count; i++) {
@@ -60,7 +67,7 @@ static uint64_t depth(const lzt_bound *b, lzt_lane lane)
         open++;
         for (; first < i; first++) {
             if (p->task[first].lane != lane) continue;
-            if (b->work[first].end_ns > b->work[i].ready_ns) break;
+            if (h->work[first].end_ns > h->work[i].ready_ns) break;
             open--;
         }
         if (open > most) most = open;
@@ -69,11 +76,11 @@ static uint64_t depth(const lzt_bound *b, lzt_lane lane)
 }
 
 /* What a copy moves, or what a host task reads and writes. */
-static uint64_t work_bytes(const lzt_task *t, const lzt_work *w)
+static uint64_t task_bytes(const lzt_program_info *p, const lzt_task *t)
 {
     uint64_t bytes = 0;
-    if (!w->call) return w->range[0].bytes;
-    for (uint32_t i = 0; t->host_op && i < w->range_count; i++) bytes += w->range[i].bytes;
+    if (!t->op && !t->host_op && t->operand_count) return p->operand[t->first_operand].bytes;
+    for (uint32_t i = 0; t->host_op && i < t->operand_count; i++) bytes += p->operand[t->first_operand + i].bytes;
     return bytes;
 }
 
@@ -86,45 +93,46 @@ static uint32_t last_loss(const lzt_program_info *p)
     return last;
 }
 
-void lzt__account(const lzt_bound *b, lzt_account *a)
+void lzt_program_account(const lzt_program *program, const lzt_work *work, uint64_t begin_ns, uint64_t end_ns,
+                         uint32_t *scratch, lzt_account *a)
 {
-    const lzt_program_info *p = lzt_program_get_info(b->program);
-    uint32_t *before = (uint32_t *)b->sequence; /* reused: the submit is over */
+    const lzt_program_info *p = lzt_program_get_info(program);
+    const history h = {p, work, scratch};
     uint32_t last[LZT_LANE_COUNT];
-    uint64_t compute_end = b->begin_ns;
+    uint64_t compute_end = begin_ns;
     memset(last, 0xff, sizeof last);
     memset(a, 0, sizeof *a);
-    a->seconds = seconds(b->begin_ns, b->end_ns);
+    a->seconds = seconds(begin_ns, end_ns);
     a->programs = p->variant != LZT_VARIANT_DRAIN;
     uint32_t latest = UINT32_MAX, forward_end = last_loss(p);
     for (uint32_t i = 0; i < p->task_count; i++) {
         lzt_lane lane = p->task[i].lane;
-        const lzt_work *w = &b->work[i];
+        const lzt_work *w = &work[i];
         a->host_seconds[p->task[i].host_op] += seconds(w->start_ns, w->end_ns);
-        before[i] = last[lane];
+        h.before[i] = last[lane];
         last[lane] = i;
         a->layer_forwards += p->task[i].layer_forward;
         a->weight_uploads += p->task[i].weight_upload;
-        a->bytes[lane] += work_bytes(&p->task[i], w);
+        a->bytes[lane] += task_bytes(p, &p->task[i]);
         a->busy_seconds[lane] += seconds(w->start_ns, w->end_ns);
         a->queue_seconds[lane] += seconds(w->ready_ns, w->start_ns);
-        if (latest == UINT32_MAX || w->end_ns > b->work[latest].end_ns) latest = i;
+        if (latest == UINT32_MAX || w->end_ns > work[latest].end_ns) latest = i;
         if (lane != LZT_LANE_COMPUTE) continue;
         *(i <= forward_end ? &a->forward_seconds : &a->backward_seconds) += seconds(w->start_ns, w->end_ns);
-        blame(b, before, i, compute_end, w->start_ns, a);
+        blame(&h, i, compute_end, w->start_ns, a);
         compute_end = w->end_ns;
     }
     /* The tail: after the last compute task until the last completion, seen from the task that ended last. */
-    while (latest != UINT32_MAX && b->work[latest].end_ns > compute_end) {
-        const lzt_work *w = &b->work[latest];
+    while (latest != UINT32_MAX && work[latest].end_ns > compute_end) {
+        const lzt_work *w = &work[latest];
         uint64_t start = w->start_ns > compute_end ? w->start_ns : compute_end;
         a->exposed_seconds[p->task[latest].lane] += seconds(start, w->end_ns);
-        uint32_t next = released_by(b, before, latest);
-        uint64_t stop = next == UINT32_MAX || b->work[next].end_ns < compute_end ? compute_end : b->work[next].end_ns;
+        uint32_t next = released_by(&h, latest);
+        uint64_t stop = next == UINT32_MAX || work[next].end_ns < compute_end ? compute_end : work[next].end_ns;
         a->exposed_seconds[LZT_IDLE_OTHER] += seconds(stop, start);
         latest = next;
     }
-    for (int lane = 0; lane < LZT_LANE_COUNT; lane++) a->depth_max[lane] = depth(b, (lzt_lane)lane);
+    for (int lane = 0; lane < LZT_LANE_COUNT; lane++) a->depth_max[lane] = depth(&h, (lzt_lane)lane);
     double known = a->busy_seconds[LZT_LANE_COMPUTE];
     for (int cause = 0; cause < LZT_IDLE_COUNT; cause++) known += a->exposed_seconds[cause];
     if (a->seconds > known) a->exposed_seconds[LZT_IDLE_OTHER] += a->seconds - known;
