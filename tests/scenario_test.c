@@ -408,6 +408,36 @@ static void frozen_tensors_shift_nothing(void **state)
     tiny_free(&t);
 }
 
+/* A frozen tensor has no moments on disk; a resumed run ends with the bits of the undisturbed one, and not with another
+ * list of frozen tensors. */
+static void frozen_tensors_are_resumed(void **state)
+{
+    (void)state;
+    static const char keys[] = "--freeze model.layers.*.mlp.* --save_steps 2 --save_total_limit 4";
+    char words[512];
+    tiny t = {0};
+    fresh();
+    new_model(&t, "model");
+    put_rows("rows.jsonl", 8, 15, t.vocab, -1);
+    config("per_device_train_batch_size: 2\nmax_steps: 4\n");
+    train("whole", keys);
+    must_run("train c.yaml --quiet --model_name_or_path model --output_dir free --save_steps 2 --save_total_limit 4");
+    snprintf(words, sizeof words,
+             "cd %s && test $(du -bs whole/checkpoints/step-2 | cut -f1) -lt $(du -bs "
+             "free/checkpoints/step-2 | cut -f1)",
+             run_folder);
+    assert_int_equal(shell(words), 0);
+    snprintf(words, sizeof words, "%s --resume_from_checkpoint %s", keys, in_folder("whole/checkpoints/step-2"));
+    train("resumed", words);
+    assert_true(same_model("whole", "resumed"));
+    snprintf(words, sizeof words,
+             "train c.yaml --quiet --model_name_or_path model --output_dir other --resume_from_checkpoint %s",
+             in_folder("whole/checkpoints/step-2"));
+    assert_int_equal(run("%s", words), 2);
+    assert_non_null(strstr(run_err, "the checkpoint was made with frozen"));
+    tiny_free(&t);
+}
+
 /* ---- evaluation ---- */
 
 static double eval_loss(const char *more, double *tokens)
@@ -514,6 +544,7 @@ int main(void)
         cmocka_unit_test(a_half_bad_step_leaves_nothing),
         cmocka_unit_test(too_many_nonfinite_steps_are_exit_7),
         cmocka_unit_test(frozen_tensors_shift_nothing),
+        cmocka_unit_test(frozen_tensors_are_resumed),
         cmocka_unit_test(evaluation_is_independent_of_its_batches),
         cmocka_unit_test(settings_reach_the_run),
         cmocka_unit_test(a_refused_run_leaves_the_directory_alone),

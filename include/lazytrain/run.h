@@ -98,6 +98,7 @@ typedef struct lzt_engine_info {
     const lzt_model_info *model;
     uint64_t planned_bytes[LZT_SPACE_COUNT]; /* the largest peak over the compiled variants */
     uint64_t state_bytes;                    /* weights, gradients and moments on the host */
+    const bool *frozen;                      /* [model->tensor_count] not trained: their moments stay zero */
 } lzt_engine_info;
 
 LZT_EXPORT void lzt_engine_get_info(const lzt_engine *engine, lzt_engine_info *info);

@@ -111,8 +111,8 @@ static lzt_status check_shards_exist(const char *directory, const lzt__model_wei
     for (uint32_t i = 0; i < w->shard_count; i++)
         if (!lzt__model_has_file(directory, w->shard[i].name)) lzt__model_name_list_add(&missing, w->shard[i].name);
     if (!missing.count) return LZT_OK;
-    return lzt_fail(err, LZT_ERR_MODEL, directory, "%u of %u weight files are missing: %s", missing.count,
-                    w->shard_count, lzt__model_name_list_end(&missing));
+    return lzt_fail(err, LZT_ERR_MODEL, directory, "%u of %u weight files that " INDEX_NAME " names are missing: %s",
+                    missing.count, w->shard_count, lzt__model_name_list_end(&missing));
 }
 
 static lzt_status open_shards(const char *directory, lzt__model_weights *w, lzt_error *err)
@@ -131,15 +131,18 @@ static lzt_status open_shards(const char *directory, lzt__model_weights *w, lzt_
 static lzt_status check_index(const char *directory, const lzt__model_weights *w, lzt_error *err)
 {
     lzt__model_name_list missing = {{0}, 0, 0};
-    const char *tensor;
+    const char *tensor, *file = NULL;
     json_t *value;
     json_object_foreach(w->map, tensor, value)
     {
-        if (!lzt__model_weights_find(w, tensor).entry) lzt__model_name_list_add(&missing, tensor);
+        if (lzt__model_weights_find(w, tensor).entry) continue;
+        lzt__model_name_list_add(&missing, tensor);
+        if (!file) file = json_string_value(value);
     }
     if (!missing.count) return LZT_OK;
-    return lzt_fail(err, LZT_ERR_MODEL, directory, "the index lists %u tensors that their files lack: %s",
-                    missing.count, lzt__model_name_list_end(&missing));
+    return lzt_fail(err, LZT_ERR_MODEL, directory,
+                    INDEX_NAME " lists %u tensors that their files lack (the first should be in %s): %s", missing.count,
+                    file, lzt__model_name_list_end(&missing));
 }
 
 lzt_status lzt__model_weights_open(const char *directory, lzt__model_weights *w, lzt_error *err)

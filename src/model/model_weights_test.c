@@ -164,7 +164,9 @@ static void shards(void **state)
     fixture_put_text("shards", "config.json", fixture_config(""));
     const lzt_model_info *info = tables_of("shards", &tables);
     put_index("shards", info, NULL, NULL);
-    expect_refused("shards", "3 of 3 weight files are missing: part-0.safetensors, part-1");
+    expect_refused(
+        "shards",
+        "3 of 3 weight files that model.safetensors.index.json names are missing: part-0.safetensors, part-1");
     for (uint32_t part = 0; part < 3; part++) {
         char name[32];
         snprintf(name, sizeof name, "part-%u.safetensors", part);
@@ -178,11 +180,13 @@ static void shards(void **state)
         expect_values(model, info->tensor[i].name, info->tensor[i].name, 0);
     lzt_model_close(model);
     put_index("shards", info, LAYER0_Q, "part-0.safetensors"); /* it lies in another one */
-    expect_refused("shards", LAYER0_Q);
+    expect_refused("shards",
+                   "model.safetensors.index.json lists 1 tensors that their files lack (the first should be in "
+                   "part-0.safetensors): " LAYER0_Q);
     put_index("shards", info, LAYER0_Q, "../shards/part-1.safetensors");
     expect_refused("shards", "../shards");
     put_index("shards", info, LAYER0_Q, "part-7.safetensors");
-    expect_refused("shards", "1 of 4 weight files are missing: part-7");
+    expect_refused("shards", "1 of 4 weight files that model.safetensors.index.json names are missing: part-7");
     fixture_put_text("shards", "model.safetensors.index.json", "{\"weight_map\": {\"a\": 1}}");
     expect_refused("shards", "not a file name");
     fixture_put_text("shards", "model.safetensors.index.json", "{\"weight_map\": {\"a\": \"x\", \"a\": \"x\"}}");

@@ -16,16 +16,24 @@
 
 /* ---- what must be equal ---- */
 
+static json_t *frozen_names(const lzt_engine_info *info)
+{
+    json_t *names = json_array();
+    for (uint32_t i = 0; i < info->model->tensor_count; i++)
+        if (info->frozen[i]) json_array_append_new(names, json_string(info->model->tensor[i].name));
+    return names;
+}
+
 static json_t *fields_of(const lzt_engine_info *info, const lzt_config *c, const lzt_batcher *batcher)
 {
     lzt_dataset_report rows;
     lzt_dataset_get_report(lzt_batcher_dataset(batcher), &rows);
-    return json_pack("{s:s,s:I,s:I,s:I,s:I,s:b,s:b,s:I,s:I}", "dtype", lzt_dtype_name(info->plan->numerics.dtype),
-                     "data_seed", (json_int_t)c->data_seed, "row_tokens", (json_int_t)rows.tokens, "row_trained_tokens",
-                     (json_int_t)rows.trained_tokens, "global_batch_rows",
-                     (json_int_t)(c->per_device_train_batch_size * c->gradient_accumulation_steps), "disable_shuffling",
-                     c->disable_shuffling, "dataloader_drop_last", c->dataloader_drop_last, "max_seq_length",
-                     (json_int_t)c->max_seq_length, "rows", (json_int_t)lzt_batcher_rows(batcher));
+    return json_pack("{s:s,s:o,s:I,s:I,s:I,s:I,s:b,s:b,s:I,s:I}", "dtype", lzt_dtype_name(info->plan->numerics.dtype),
+                     "frozen", frozen_names(info), "data_seed", (json_int_t)c->data_seed, "row_tokens",
+                     (json_int_t)rows.tokens, "row_trained_tokens", (json_int_t)rows.trained_tokens,
+                     "global_batch_rows", (json_int_t)(c->per_device_train_batch_size * c->gradient_accumulation_steps),
+                     "disable_shuffling", c->disable_shuffling, "dataloader_drop_last", c->dataloader_drop_last,
+                     "max_seq_length", (json_int_t)c->max_seq_length, "rows", (json_int_t)lzt_batcher_rows(batcher));
 }
 
 static void print_value(const json_t *value, char *text, size_t size)
@@ -60,8 +68,10 @@ static lzt_status compare_fields(const lzt_ckpt_info *ckpt, const lzt_engine_inf
 
 /* ---- tensors ---- */
 
-static lzt_ckpt_tensor *tensors_of(const lzt_model_info *m, lzt_error *err)
+/* The model's tensors; a frozen one has no moments worth a place on disk. */
+static lzt_ckpt_tensor *tensors_of(const lzt_engine_info *info, lzt_error *err)
 {
+    const lzt_model_info *m = info->model;
     lzt_ckpt_tensor *tensor = calloc(m->tensor_count, sizeof *tensor);
     if (!tensor) {
         lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a checkpoint's tensor list");
@@ -72,7 +82,7 @@ static lzt_ckpt_tensor *tensors_of(const lzt_model_info *m, lzt_error *err)
                                       .rank = m->tensor[i].rank,
                                       .shape = m->tensor[i].shape,
                                       .element_count = m->tensor[i].element_count,
-                                      .has_moments = true};
+                                      .has_moments = !info->frozen[i]};
     return tensor;
 }
 
@@ -107,7 +117,7 @@ lzt_status lzt__checkpoint_save(const lzt_train_options *o, const lzt_progress_s
     lzt_engine_get_info(o->engine, &info);
     lzt_ckpt_state state = LZT_CKPT_STATE_INIT;
     lzt_ckpt_options options = LZT_CKPT_OPTIONS_INIT;
-    lzt_ckpt_tensor *tensor = tensors_of(info.model, err);
+    lzt_ckpt_tensor *tensor = tensors_of(&info, err);
     if (!tensor) return LZT_ERR_NO_MEMORY;
     json_t *fields = fields_of(&info, o->config, o->train);
     json_object_set_new(fields, "model_name_or_path", json_string(o->config->model_name_or_path)); /* for export */
@@ -143,7 +153,7 @@ static lzt_status load(lzt_train_options *o, const lzt_ckpt *ckpt, lzt_error *er
     lzt_status status = compare_fields(from, &info, now, err);
     json_decref(now);
     if (status) return status;
-    lzt_ckpt_tensor *tensor = tensors_of(info.model, err);
+    lzt_ckpt_tensor *tensor = tensors_of(&info, err);
     if (!tensor) return LZT_ERR_NO_MEMORY;
     status = lzt_ckpt_load(ckpt, tensor, info.model->tensor_count, sink, o->engine, err);
     free(tensor);

@@ -286,7 +286,10 @@ void lzt_engine_abandon(lzt_engine *engine)
 
 void lzt_engine_get_info(const lzt_engine *engine, lzt_engine_info *info)
 {
-    *info = (lzt_engine_info){.plan = &engine->plan, .model = engine->info, .state_bytes = engine->layout->state_bytes};
+    *info = (lzt_engine_info){.plan = &engine->plan,
+                              .model = engine->info,
+                              .state_bytes = engine->layout->state_bytes,
+                              .frozen = engine->frozen};
     memcpy(info->planned_bytes, engine->planned_bytes, sizeof info->planned_bytes);
 }
 
