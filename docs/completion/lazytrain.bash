@@ -3,7 +3,7 @@ _lazytrain() {
     local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" command="${COMP_WORDS[1]}" options=""
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "train eval generate bench plan explain check data compare report trace config model completion ckpt version --help --version" -- "$cur"))
+        COMPREPLY=($(compgen -W "train eval generate bench plan explain check doctor data compare report trace config model completion ckpt version --help --version" -- "$cur"))
         return
     fi
     case "$command" in
@@ -143,6 +143,7 @@ _lazytrain() {
         "plan") options="--help --model --output --json --batch-size --max-seq-len --dtype-bytes --peak-cap-gb --baseline-peak-gb --baseline-checkpoint-interval --max-segment-layers --cpu-activation-budget-gb --enable-nvme-offload --nvme-activation-budget-gb --nvme-transfer-mode --layer-recompute-ms --linear-recompute-ratio --enable-overlap-aware-offload --enable-overlap-aware-nvme --activation-comm-capacity-fraction --activation-comm-window-ms-scale --nvme-comm-capacity-fraction --nvme-comm-window-ms-scale --activation-h2d-bandwidth-gbps --activation-d2h-bandwidth-gbps --nvme-read-bandwidth-gbps --nvme-write-bandwidth-gbps --include-param-grad-pcie --optimizer-state-mode --optimizer-max-8bit-fraction --optimizer-alpha-step-sec --optimizer-fast-grad-clip-saving-sec --optimizer-full-8bit-extra-step-sec --hidden-nvme-offload-tiebreak-ms --checkpoint-penalty --reference-schedule --lock-reference-edges --lock-reference-gpu-checkpoints --time-limit-sec --solver --highs-library --sweep --trust-remote-code" ;;
         "explain") options="--help --objects --model --micro-batches --json" ;;
         "check") options="--help --model --json" ;;
+        "doctor") options="--help --json" ;;
         "data inspect") options="--help --dataset --model --tokenizer --template --query-field --response-field --max-seq-length --truncation --loss-on --on-bad-row --packing --batch-size --limit --rows --json" ;;
         "data tokenize") options="--help --tokenizer --pattern --threads --lines --json" ;;
         "data render") options="--help --model --template --prompt --json" ;;

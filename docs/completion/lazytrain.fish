@@ -98,6 +98,8 @@ complete -c lazytrain -n '__fish_seen_subcommand_from explain' -l json -d 'with 
 complete -c lazytrain -n __fish_use_subcommand -f -a check -d 'verify a plan against its budgets and constraints'
 complete -c lazytrain -n '__fish_seen_subcommand_from check' -l model -r -d 'also check that the plan belongs to this model directory or config.json'
 complete -c lazytrain -n '__fish_seen_subcommand_from check' -l json -d 'print one JSON document on standard output'
+complete -c lazytrain -n __fish_use_subcommand -f -a doctor -d 'name what would fail before step 1, and the way out'
+complete -c lazytrain -n '__fish_seen_subcommand_from doctor' -l json -d 'print one JSON document on standard output'
 complete -c lazytrain -n '__fish_seen_subcommand_from data' -f -a inspect -d 'what the model will see of a data set'
 complete -c lazytrain -n __fish_use_subcommand -f -a data
 complete -c lazytrain -n '__fish_seen_subcommand_from data; and __fish_seen_subcommand_from inspect' -l dataset -r -d 'JSONL, JSON array or CSV'

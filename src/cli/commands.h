@@ -17,6 +17,7 @@ extern const lzt_command lzt_command_bench_step;
 extern const lzt_command lzt_command_compare;
 extern const lzt_command lzt_command_completion;
 extern const lzt_command lzt_command_docs;
+extern const lzt_command lzt_command_doctor;
 extern const lzt_command lzt_command_eval;
 extern const lzt_command lzt_command_generate;
 extern const lzt_command lzt_command_model_inspect;

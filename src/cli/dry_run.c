@@ -168,20 +168,26 @@ static lzt_status say_no_fit(bool json, const lzt_error *why, lzt_error *err)
     return why->status;
 }
 
+lzt_status lzt_dry_run_look(lzt_session *s, lzt_outlook *o, lzt_error *err)
+{
+    lzt_status status = open_all(s, err);
+    if (!status) status = look_ahead(s, o, err);
+    if (status) return status;
+    o->steps = steps_of(s);
+    lzt_outlook_disk(s, o);
+    return LZT_OK;
+}
+
 lzt_status lzt_dry_run(lzt_session *s, bool json, lzt_error *err)
 {
     lzt_outlook o = {.step_from = ""};
     lzt_error why = {0};
-    lzt_status status = open_all(s, err);
-    if (status) return status;
-    status = look_ahead(s, &o, &why);
+    lzt_status status = lzt_dry_run_look(s, &o, &why);
     if (status == LZT_ERR_NO_PLAN) return say_no_fit(json, &why, err);
     if (status) {
         *err = why;
         return status;
     }
-    o.steps = steps_of(s);
-    lzt_outlook_disk(s, &o);
     if (json) return print_json(s, &o, err);
     print_text(s, &o);
     return LZT_OK;

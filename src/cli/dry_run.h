@@ -27,6 +27,10 @@ typedef struct lzt_outlook {
 /* Resolves, plans and prints. No plan, or a cap that is too small: LZT_ERR_NO_PLAN, after "fits: no". */
 lzt_status lzt_dry_run(lzt_session *session, bool json, lzt_error *err);
 
+/* The same without printing: opens, plans, fills *outlook. Errors are those of a run; LZT_ERR_NO_PLAN when nothing
+ * fits. */
+lzt_status lzt_dry_run_look(lzt_session *session, lzt_outlook *outlook, lzt_error *err);
+
 /* What the outlook says of the drive, from step_seconds, steps, nvme_bytes and spill_bytes_a_step: shared by both ways.
  */
 void lzt_outlook_disk(const lzt_session *session, lzt_outlook *outlook);
