@@ -126,6 +126,8 @@ LZT_EXPORT lzt_status lzt_dataset_question(lzt_dataset *dataset, uint64_t row, l
 LZT_EXPORT uint64_t lzt_dataset_line(const lzt_dataset *dataset, uint64_t row);
 LZT_EXPORT void lzt_dataset_get_report(const lzt_dataset *dataset, lzt_dataset_report *report);
 LZT_EXPORT const char *lzt_dataset_path(const lzt_dataset *dataset);
+/* Rows are looked into when first used, so that the report is not complete. */
+LZT_EXPORT bool lzt_dataset_is_lazy(const lzt_dataset *dataset);
 
 typedef struct lzt_batcher_options {
     uint64_t struct_bytes;
@@ -168,8 +170,19 @@ LZT_EXPORT const lzt_dataset *lzt_batcher_dataset(const lzt_batcher *batcher); /
 LZT_EXPORT uint64_t lzt_batcher_rows(const lzt_batcher *batcher);
 LZT_EXPORT uint64_t lzt_batcher_steps(const lzt_batcher *batcher);
 LZT_EXPORT uint64_t lzt_batcher_steps_per_epoch(const lzt_batcher *batcher);
-/* Epochs done before the step starts, as a fraction: step / steps per epoch. step may be lzt_batcher_steps. */
+/* Epochs done before the step starts, as a fraction: step / steps per epoch. step may be lzt_batcher_steps. Packs of a
+ * lazy dataset are counted only as far as the run goes; the length of its last epoch is then an estimate. */
 LZT_EXPORT double lzt_batcher_epoch(const lzt_batcher *batcher, uint64_t step);
+/* Where a step's batch begins in the order of rows: a place among (epoch, window, pack). A window is 4,096 rows of the
+ * epoch's order (the last one fewer); unpacked, a pack is one row. It is all that a run must remember of its data. */
+typedef struct lzt_data_position {
+    uint64_t epoch, window, pack;
+} lzt_data_position;
+
+/* In constant time from the tables; step may be lzt_batcher_steps. Any thread. */
+LZT_EXPORT void lzt_batcher_position(const lzt_batcher *batcher, uint64_t step, lzt_data_position *position);
+/* An epoch is whole after so many steps. Any thread. */
+LZT_EXPORT bool lzt_batcher_ends_epoch(const lzt_batcher *batcher, uint64_t steps);
 /* Largest rows x longest row over the micro-batches of all steps: the token capacity that the run needs. */
 LZT_EXPORT uint64_t lzt_batcher_capacity(const lzt_batcher *batcher);
 /* Micro-batches of a step: accumulation, or fewer where an epoch ends. step < lzt_batcher_steps. */

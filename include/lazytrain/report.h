@@ -88,6 +88,8 @@ typedef struct lzt_step_metrics {
     uint64_t cap_bytes[LZT_MEMORY_COUNT];             /* keys cap_device_bytes, ...; 0: none */
     uint64_t rss_bytes;
     uint64_t layer_forwards, weight_uploads;
+    uint64_t data_waits;      /* micro-batches that were not ready when the step asked for them */
+    double data_wait_seconds; /* for those; exactly 0 without one */
     uint64_t link_bytes[LZT_LINK_COUNT];
     double busy_seconds[LZT_CAUSE_COUNT];    /* LZT_CAUSE_OTHER is not written */
     double exposed_seconds[LZT_CAUSE_COUNT]; /* LZT_CAUSE_COMPUTE is not written */

@@ -8,7 +8,9 @@
  * config says so, and stops cleanly when *stop becomes non-zero: the last whole step is saved and LZT_ERR_INTERRUPTED
  * comes back. A step whose gradient norm is not finite changes nothing but the counters.
  *
- * Threads: one. Ownership: everything in the options is borrowed.
+ * Threads: one, beside that of the feed, which alone uses options.train and its dataset while lzt_train_run runs;
+ * whatever that dataset was opened with and that serves one thread (its template) must not be shared with options.eval.
+ * Ownership: everything in the options is borrowed.
  */
 #ifndef LAZYTRAIN_TRAIN_H
 #define LAZYTRAIN_TRAIN_H
@@ -59,7 +61,7 @@ typedef struct lzt_train_options {
     const char *dump_gradients; /* NULL, or a file for step 1's gradients */
     const char *checkpoints;    /* the directory of checkpoints, or NULL: none are written */
     uint64_t start_step;        /* where to go on, and what had happened by then */
-    uint64_t applied_steps, nonfinite_steps;
+    uint64_t applied_steps, nonfinite_steps, rows_seen;
     uint64_t cap_bytes[LZT_MEMORY_COUNT];
     void (*note)(void *arg, const char *line);
     void *note_arg;
@@ -72,8 +74,10 @@ typedef struct lzt_train_outcome {
 } lzt_train_outcome;
 
 /* Finds where the run is to go on (config.resume_from_checkpoint; checkpoints names the directory), loads that state
- * into the engine and fills start_step, applied_steps and nonfinite_steps; without a complete checkpoint they are 0.
- * Errors: LZT_ERR_MODEL (a checkpoint asked for by name is not whole, or belongs to another run), LZT_ERR_STORAGE. */
+ * into the engine and fills start_step, applied_steps, nonfinite_steps and rows_seen; without a complete checkpoint
+ * they are 0. The batches go on where those of the checkpoint ended: its epoch, window and pack are compared with ours.
+ * Errors: LZT_ERR_USAGE (another setting, another order of batches), LZT_ERR_MODEL (a checkpoint asked for by name is
+ * not whole, or belongs to another run), LZT_ERR_STORAGE. */
 LZT_EXPORT lzt_status lzt_train_resume(lzt_train_options *options, lzt_error *err);
 
 /* Errors: LZT_ERR_INTERRUPTED, LZT_ERR_NUMERICS (max_nonfinite_steps in a row), and those of data, device and disk. */

@@ -66,14 +66,15 @@ lzt_status lzt_session_open_template(lzt_session *s, const char *name, lzt_error
     return status == LZT_ERR_USAGE && !name ? LZT_OK : status;
 }
 
-lzt_status lzt_session_open_dataset(const lzt_session *s, const char *path, lzt_dataset **dataset, lzt_error *err)
+static lzt_status open_dataset(const lzt_session *s, const char *path, lzt_template *chat, lzt_dataset **dataset,
+                               lzt_error *err)
 {
     const lzt_config *c = s->config;
     lzt_dataset_options options = LZT_DATASET_OPTIONS_INIT;
     options.path = path;
     options.vocabulary = s->info->vocabulary;
     options.tokenizer = s->tokenizer;
-    options.chat = s->chat;
+    options.chat = chat;
     if (c) {
         options.max_seq_length = c->max_seq_length;
         options.max_samples = c->max_samples;
@@ -84,6 +85,19 @@ lzt_status lzt_session_open_dataset(const lzt_session *s, const char *path, lzt_
         options.loss_on = (lzt_loss_on)c->loss_on;
     }
     return lzt_dataset_open(&options, dataset, err);
+}
+
+lzt_status lzt_session_open_dataset(const lzt_session *s, const char *path, lzt_dataset **dataset, lzt_error *err)
+{
+    return open_dataset(s, path, s->chat, dataset, err);
+}
+
+/* The training rows are made on a thread of their own, beside evaluation: they have a template of their own. */
+static lzt_status open_train(lzt_session *s, lzt_error *err)
+{
+    lzt_status status =
+        s->chat ? lzt_template_open(s->config->chat_template, s->info->directory, &s->train_chat, err) : LZT_OK;
+    return status ? status : open_dataset(s, s->config->dataset, s->train_chat, &s->train, err);
 }
 
 lzt_status lzt_session_open_data(lzt_session *s, lzt_error *err)
@@ -105,7 +119,7 @@ lzt_status lzt_session_open_data(lzt_session *s, lzt_error *err)
     }
     lzt_status status = lzt_session_open_tokenizer(s, c->tokenizer, err);
     if (!status) status = lzt_session_open_template(s, c->chat_template, err);
-    if (!status) status = lzt_session_open_dataset(s, c->dataset, &s->train, err);
+    if (!status) status = open_train(s, err);
     if (!status && c->eval_dataset) status = lzt_session_open_dataset(s, c->eval_dataset, &s->eval, err);
     if (!status) status = lzt_batcher_create(s->train, &options, &s->batcher, err);
     return status;
@@ -314,6 +328,7 @@ void lzt_session_close(lzt_session *s)
     lzt_batcher_destroy(s->batcher);
     lzt_dataset_close(s->eval);
     lzt_dataset_close(s->train);
+    lzt_template_close(s->train_chat);
     lzt_template_close(s->chat);
     lzt_tokenizer_close(s->tokenizer);
     lzt_model_close(s->model);

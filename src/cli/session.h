@@ -17,6 +17,7 @@ typedef struct lzt_session {
     const lzt_model_info *info;
     lzt_tokenizer *tokenizer; /* NULL: none was found */
     lzt_template *chat;       /* NULL: none was found; pairs then stand as they are */
+    lzt_template *train_chat; /* the same again, for the thread that makes the training rows */
     lzt_dataset *train, *eval;
     lzt_batcher *batcher;
     lzt_kern *kern; /* NULL once the engine has it */

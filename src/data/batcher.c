@@ -29,6 +29,7 @@ struct lzt_batcher {
     /* packed */
     uint64_t windows;    /* of an epoch */
     uint64_t epochs;     /* in the tables */
+    uint64_t known;      /* windows of the last epoch that were counted */
     uint64_t *first;     /* [epochs + 1] step of an epoch's first batch */
     uint64_t *pack_base; /* [epochs * (windows + 1)] packs of an epoch before a window */
     uint32_t *length;    /* [LZT__PACK_WINDOW] */
@@ -116,20 +117,32 @@ static lzt_status grow_tables(lzt_batcher *b, lzt_error *err)
     return LZT_OK;
 }
 
+/* Rows of a lazy dataset are not looked into beyond what max_steps needs. */
+static bool is_enough(const lzt_batcher *b, uint64_t packs)
+{
+    return lzt_dataset_is_lazy(b->dataset) && b->o.max_steps &&
+           b->first[b->epochs] + packs / b->batch_units >= b->o.max_steps;
+}
+
 /* Counts the packs of one more epoch; *batches receives its batches. */
 static lzt_status table_epoch(lzt_batcher *b, uint64_t *batches, lzt_error *err)
 {
     lzt_status s = grow_tables(b, err);
     if (s) return s;
-    uint64_t *base = b->pack_base + b->epochs * (b->windows + 1);
+    uint64_t *base = b->pack_base + b->epochs * (b->windows + 1), w = 0;
     base[0] = 0;
-    for (uint64_t w = 0; !s && w < b->windows; w++) {
+    for (; !s && w < b->windows && !is_enough(b, base[w]); w++) {
         s = load_window(b, b->epochs, w, err);
         base[w + 1] = base[w] + b->kept.packs.count;
     }
     if (s) return s;
-    *batches = batches_of(b, base[b->windows]);
-    if (!*batches) return too_few(b, base[b->windows], err);
+    b->known = w;
+    for (; w < b->windows; w++) base[w + 1] = base[w];
+    uint64_t packs = base[b->windows];
+    if (b->known < b->windows)
+        packs = (uint64_t)((double)packs * (double)b->rows / (double)(b->known * LZT__PACK_WINDOW));
+    *batches = batches_of(b, packs);
+    if (!*batches) return too_few(b, packs, err);
     b->first[b->epochs + 1] = b->first[b->epochs] + *batches;
     b->epochs++;
     return LZT_OK;
@@ -303,6 +316,36 @@ double lzt_batcher_epoch(const lzt_batcher *b, uint64_t step)
     if (!step) return 0;
     uint64_t e = epoch_of(b, step - 1);
     return (double)e + (double)(step - b->first[e]) / (double)(b->first[e + 1] - b->first[e]);
+}
+
+static void place_of(const lzt_batcher *b, uint64_t step, lzt_data_position *at)
+{
+    *at = (lzt_data_position){.epoch = b->epochs};
+    if (step == b->first[b->epochs]) return; /* the epoch behind the tables */
+    at->epoch = epoch_of(b, step);
+    const uint64_t *base = b->pack_base + at->epoch * (b->windows + 1);
+    uint64_t last = at->epoch + 1 == b->epochs ? b->known : b->windows;
+    at->pack = (step - b->first[at->epoch]) * b->batch_units;
+    while (at->window < last && base[at->window + 1] <= at->pack) at->window++;
+    at->pack -= base[at->window];
+}
+
+void lzt_batcher_position(const lzt_batcher *b, uint64_t step, lzt_data_position *at)
+{
+    assert(step <= b->steps);
+    if (b->o.packing) {
+        place_of(b, step, at);
+        return;
+    }
+    uint64_t row = step % b->steps_per_epoch * b->batch_units;
+    *at = (lzt_data_position){step / b->steps_per_epoch, row / LZT__PACK_WINDOW, row % LZT__PACK_WINDOW};
+}
+
+bool lzt_batcher_ends_epoch(const lzt_batcher *b, uint64_t steps)
+{
+    lzt_data_position at;
+    lzt_batcher_position(b, steps, &at);
+    return steps && !at.window && !at.pack;
 }
 
 uint64_t lzt_batcher_capacity(const lzt_batcher *b)

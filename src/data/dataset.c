@@ -339,6 +339,11 @@ void lzt_dataset_get_report(const lzt_dataset *d, lzt_dataset_report *report)
     *report = d->report;
 }
 
+bool lzt_dataset_is_lazy(const lzt_dataset *d)
+{
+    return d->o.lazy;
+}
+
 const char *lzt_dataset_path(const lzt_dataset *d)
 {
     return d->path;

@@ -80,6 +80,8 @@ const lzt_metrics_field lzt__step_fields[] = {
     STEP("rss_bytes", rss_bytes, UINT),
     STEP("layer_forwards", layer_forwards, UINT),
     STEP("weight_uploads", weight_uploads, UINT),
+    STEP("data_waits", data_waits, UINT),
+    STEP("data_wait_seconds", data_wait_seconds, REAL),
 };
 const int lzt__step_field_count = sizeof lzt__step_fields / sizeof lzt__step_fields[0];
 

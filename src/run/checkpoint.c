@@ -26,14 +26,28 @@ static json_t *frozen_names(const lzt_engine_info *info)
 
 static json_t *fields_of(const lzt_engine_info *info, const lzt_config *c, const lzt_batcher *batcher)
 {
+    json_t *fields =
+        json_pack("{s:s,s:o,s:I,s:I,s:b,s:b,s:b,s:I,s:I}", "dtype", lzt_dtype_name(info->plan->numerics.dtype),
+                  "frozen", frozen_names(info), "data_seed", (json_int_t)c->data_seed, "global_batch_rows",
+                  (json_int_t)(c->per_device_train_batch_size * c->gradient_accumulation_steps), "disable_shuffling",
+                  c->disable_shuffling, "dataloader_drop_last", c->dataloader_drop_last, "packing", c->packing,
+                  "max_seq_length", (json_int_t)c->max_seq_length, "rows", (json_int_t)lzt_batcher_rows(batcher));
+    const lzt_dataset *dataset = lzt_batcher_dataset(batcher);
+    if (lzt_dataset_is_lazy(dataset)) return fields; /* its report is not complete, and the feed's thread writes it */
     lzt_dataset_report rows;
-    lzt_dataset_get_report(lzt_batcher_dataset(batcher), &rows);
-    return json_pack("{s:s,s:o,s:I,s:I,s:I,s:I,s:b,s:b,s:I,s:I}", "dtype", lzt_dtype_name(info->plan->numerics.dtype),
-                     "frozen", frozen_names(info), "data_seed", (json_int_t)c->data_seed, "row_tokens",
-                     (json_int_t)rows.tokens, "row_trained_tokens", (json_int_t)rows.trained_tokens,
-                     "global_batch_rows", (json_int_t)(c->per_device_train_batch_size * c->gradient_accumulation_steps),
-                     "disable_shuffling", c->disable_shuffling, "dataloader_drop_last", c->dataloader_drop_last,
-                     "max_seq_length", (json_int_t)c->max_seq_length, "rows", (json_int_t)lzt_batcher_rows(batcher));
+    lzt_dataset_get_report(dataset, &rows);
+    json_object_set_new(fields, "row_tokens", json_integer((json_int_t)rows.tokens));
+    json_object_set_new(fields, "row_trained_tokens", json_integer((json_int_t)rows.trained_tokens));
+    return fields;
+}
+
+/* Where the batches of a step begin: {epoch, window, pack}. */
+static json_t *position_of(const lzt_batcher *batcher, uint64_t step)
+{
+    lzt_data_position at;
+    lzt_batcher_position(batcher, step, &at);
+    return json_pack("{s:I,s:I,s:I}", "epoch", (json_int_t)at.epoch, "window", (json_int_t)at.window, "pack",
+                     (json_int_t)at.pack);
 }
 
 static void print_value(const json_t *value, char *text, size_t size)
@@ -104,13 +118,6 @@ static lzt_status sink(void *arg, uint32_t tensor, int part, const float *in, lz
 
 /* ---- saving and going on ---- */
 
-static uint64_t rows_seen(const lzt_train_options *o, uint64_t step)
-{
-    uint64_t rows = lzt_batcher_rows(o->train), per_epoch = lzt_batcher_steps_per_epoch(o->train);
-    uint64_t rest = step % per_epoch * o->config->per_device_train_batch_size * o->config->gradient_accumulation_steps;
-    return step / per_epoch * rows + (rest < rows ? rest : rows);
-}
-
 lzt_status lzt__checkpoint_save(const lzt_train_options *o, const lzt_progress_state *progress, lzt_error *err)
 {
     lzt_engine_info info;
@@ -121,11 +128,12 @@ lzt_status lzt__checkpoint_save(const lzt_train_options *o, const lzt_progress_s
     if (!tensor) return LZT_ERR_NO_MEMORY;
     json_t *fields = fields_of(&info, o->config, o->train);
     json_object_set_new(fields, "model_name_or_path", json_string(o->config->model_name_or_path)); /* for export */
+    json_object_set_new(fields, "position", position_of(o->train, progress->step));
     char *text = json_dumps(fields, JSON_COMPACT);
     state.step = progress->step;
     state.applied_steps = progress->applied;
     state.nonfinite_steps = progress->nonfinite;
-    state.rows_seen = rows_seen(o, progress->step);
+    state.rows_seen = progress->rows_seen;
     state.epoch = lzt_batcher_epoch(o->train, progress->step);
     state.seed = o->config->data_seed;
     state.model_fingerprint = info.model->fingerprint;
@@ -144,6 +152,27 @@ lzt_status lzt__checkpoint_save(const lzt_train_options *o, const lzt_progress_s
     return status;
 }
 
+/* The run's batches after the checkpoint's step begin where the checkpoint says that its own ended. */
+static lzt_status compare_position(const lzt_train_options *o, const lzt_ckpt_info *ckpt, lzt_error *err)
+{
+    if (ckpt->step > lzt_batcher_steps(o->train)) return LZT_OK; /* a shorter run: nothing is left to do */
+    json_t *then = json_loads(ckpt->config_json, 0, NULL), *now = position_of(o->train, ckpt->step);
+    const json_t *old = json_object_get(then, "position"); /* absent before 0.1.1 */
+    lzt_status status = LZT_OK;
+    if (old && !json_equal((json_t *)(uintptr_t)old, now)) {
+        char a[128], b[128];
+        print_value(old, a, sizeof a);
+        print_value(now, b, sizeof b);
+        status =
+            lzt_fail(err, LZT_ERR_USAGE, ckpt->directory,
+                     "the checkpoint's rows ended at %s, where this run's are at %s: the data set has changed", a, b);
+        lzt_hint(err, "restore the data set, use another output_dir, or set resume_from_checkpoint: none");
+    }
+    json_decref(then);
+    json_decref(now);
+    return status;
+}
+
 static lzt_status load(lzt_train_options *o, const lzt_ckpt *ckpt, lzt_error *err)
 {
     lzt_engine_info info;
@@ -152,6 +181,7 @@ static lzt_status load(lzt_train_options *o, const lzt_ckpt *ckpt, lzt_error *er
     json_t *now = fields_of(&info, o->config, o->train);
     lzt_status status = compare_fields(from, &info, now, err);
     json_decref(now);
+    if (!status) status = compare_position(o, from, err);
     if (status) return status;
     lzt_ckpt_tensor *tensor = tensors_of(&info, err);
     if (!tensor) return LZT_ERR_NO_MEMORY;
@@ -161,6 +191,7 @@ static lzt_status load(lzt_train_options *o, const lzt_ckpt *ckpt, lzt_error *er
     o->start_step = from->step;
     o->applied_steps = from->applied_steps;
     o->nonfinite_steps = from->nonfinite_steps;
+    o->rows_seen = from->rows_seen;
     char line[256];
     snprintf(line, sizeof line, "going on from step %llu", (unsigned long long)from->step);
     if (o->note) o->note(o->note_arg, line);
@@ -171,7 +202,7 @@ lzt_status lzt_train_resume(lzt_train_options *o, lzt_error *err)
 {
     const char *wanted = o->config->resume_from_checkpoint ? o->config->resume_from_checkpoint : "auto";
     lzt_ckpt *ckpt = NULL;
-    o->start_step = o->applied_steps = o->nonfinite_steps = 0;
+    o->start_step = o->applied_steps = o->nonfinite_steps = o->rows_seen = 0;
     if (!strcmp(wanted, "none")) return LZT_OK;
     lzt_status status = strcmp(wanted, "auto") ? lzt_ckpt_open(wanted, &ckpt, err)
                                                : lzt_ckpt_find_latest(o->checkpoints, o->note, o->note_arg, &ckpt, err);

@@ -5,7 +5,7 @@
 #include "lazytrain/train.h"
 
 typedef struct lzt_progress_state {
-    uint64_t step, applied, nonfinite;
+    uint64_t step, applied, nonfinite, rows_seen;
 } lzt_progress_state;
 
 /* Writes checkpoints/step-N atomically; nothing may be pending. blocks: on disk */

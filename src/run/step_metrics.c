@@ -52,27 +52,30 @@ static void set_queue(const char *name, const lzt_account *a, lzt_lane lane, dou
 }
 
 /* Lanes and causes have the same numbers (lazytrain/report.h), but for "other". */
-static void set_times(const lzt_account *a, double step_seconds, double data_seconds, lzt_step_metrics *out)
+static void set_times(const lzt_account *a, double step_seconds, double handover_seconds, const lzt_feed_stats *data,
+                      lzt_step_metrics *out)
 {
-    double known = data_seconds;
+    double exposed = handover_seconds + data->wait_seconds, known = exposed;
     for (int cause = 0; cause < LZT_CAUSE_OTHER; cause++) {
         out->busy_seconds[cause] = a->busy_seconds[cause];
         out->exposed_seconds[cause] = cause == LZT_CAUSE_COMPUTE ? 0 : a->exposed_seconds[cause];
         known += cause == LZT_CAUSE_COMPUTE ? a->busy_seconds[cause] : a->exposed_seconds[cause];
     }
-    out->exposed_seconds[LZT_CAUSE_DATA] += data_seconds;
-    out->busy_seconds[LZT_CAUSE_DATA] += data_seconds;
+    out->exposed_seconds[LZT_CAUSE_DATA] += exposed;
+    out->busy_seconds[LZT_CAUSE_DATA] += handover_seconds + data->busy_seconds;
+    out->data_waits = data->waits;
+    out->data_wait_seconds = data->wait_seconds;
     out->exposed_seconds[LZT_CAUSE_OTHER] = step_seconds > known ? step_seconds - known : 0;
 }
 
-static void set_parts(const lzt_account *a, double data_seconds, lzt_step_metrics *out)
+static void set_parts(const lzt_account *a, lzt_step_metrics *out)
 {
     out->part_seconds[LZT_PART_FORWARD] = a->forward_seconds;
     out->part_seconds[LZT_PART_BACKWARD] = a->backward_seconds;
     out->part_seconds[LZT_PART_CLIP] = a->host_seconds[LZT_HOST_NORM] + a->host_seconds[LZT_HOST_CLIP];
     out->part_seconds[LZT_PART_OPTIMIZER] = a->host_seconds[LZT_HOST_ADAMW];
     out->part_seconds[LZT_PART_ZERO_GRAD] = a->host_seconds[LZT_HOST_ZERO];
-    out->part_seconds[LZT_PART_DATA] = data_seconds + a->busy_seconds[LZT_LANE_DATA];
+    out->part_seconds[LZT_PART_DATA] = out->busy_seconds[LZT_CAUSE_DATA];
     /* The optimizer lane's exposed wait, shared out by how long each of its operators ran. */
     double lane = a->busy_seconds[LZT_LANE_CPU_OPTIMIZER];
     double share = lane > 0 ? a->exposed_seconds[LZT_LANE_CPU_OPTIMIZER] / lane : 0;
@@ -82,24 +85,35 @@ static void set_parts(const lzt_account *a, double data_seconds, lzt_step_metric
     out->part_exposed_seconds[LZT_PART_DATA] = out->exposed_seconds[LZT_CAUSE_DATA];
 }
 
-void lzt__step_metrics(const lzt_engine *engine, const lzt_account *a, double step_seconds, double data_seconds,
-                       lzt_queue_metrics *queue, lzt_step_metrics *out)
+/* Batches made ahead: what the step took, at the rate at which the feed's thread makes them. */
+static void set_feed(const lzt_feed_stats *data, double step_seconds, lzt_queue_metrics *queue)
+{
+    *queue = (lzt_queue_metrics){.name = "batches",
+                                 .demand = (double)data->bytes,
+                                 .capacity = data->busy_seconds > 0 ? (double)data->bytes / data->busy_seconds : 0,
+                                 .period_seconds = step_seconds - data->wait_seconds,
+                                 .depth_max = data->ready_max};
+    queue->ratio = queue->period_seconds > 0 ? data->busy_seconds / queue->period_seconds : 0;
+}
+
+void lzt__step_metrics(const lzt_engine *engine, const lzt_account *a, double step_seconds, double handover_seconds,
+                       const lzt_feed_stats *data, lzt_queue_metrics *queue, lzt_step_metrics *out)
 {
     static const struct {
         const char *name;
         lzt_lane lane;
-    } queues[LZT_STEP_QUEUES] = {{"h2d", LZT_LANE_H2D},
-                                 {"d2h", LZT_LANE_D2H},
-                                 {"cpu_optimizer", LZT_LANE_CPU_OPTIMIZER},
-                                 {"data", LZT_LANE_DATA},
-                                 {"checkpoint", LZT_LANE_CHECKPOINT}};
+    } queues[LZT_STEP_QUEUES - 1] = {{"h2d", LZT_LANE_H2D},
+                                     {"d2h", LZT_LANE_D2H},
+                                     {"cpu_optimizer", LZT_LANE_CPU_OPTIMIZER},
+                                     {"data", LZT_LANE_DATA},
+                                     {"checkpoint", LZT_LANE_CHECKPOINT}};
     lzt_engine_info info;
     lzt_dev_info device;
     lzt_engine_get_info(engine, &info);
     lzt_dev_get_info(lzt_engine_dev(engine), &device);
     out->step_seconds = step_seconds;
-    set_times(a, step_seconds, data_seconds, out);
-    set_parts(a, data_seconds, out);
+    set_times(a, step_seconds, handover_seconds, data, out);
+    set_parts(a, out);
     uint64_t micro_batches = a->programs ? a->programs : 1;
     set_flops(info.model, a->layer_forwards, micro_batches, out);
     out->layer_forwards = a->layer_forwards;
@@ -111,8 +125,9 @@ void lzt__step_metrics(const lzt_engine *engine, const lzt_account *a, double st
     out->planned_bytes[LZT_MEMORY_DEVICE] = info.planned_bytes[LZT_SPACE_DEVICE];
     out->planned_bytes[LZT_MEMORY_HOST] = info.planned_bytes[LZT_SPACE_HOST];
     out->rss_bytes = lzt__resident_bytes();
-    for (int i = 0; i < LZT_STEP_QUEUES; i++)
+    for (int i = 0; i < LZT_STEP_QUEUES - 1; i++)
         set_queue(queues[i].name, a, queues[i].lane, a->exposed_seconds[queues[i].lane], step_seconds, &queue[i]);
+    set_feed(data, step_seconds, &queue[LZT_STEP_QUEUES - 1]);
     out->queue = queue;
     out->queue_count = LZT_STEP_QUEUES;
 }

@@ -1,6 +1,9 @@
 /* The step loop: see lazytrain/train.h.
  *
- *     step ── fill, run each micro-batch ── metrics ── (evaluate) ── (save) ── next
+ *     step ── take, run each micro-batch ── metrics ── (evaluate) ── (save) ── next
+ *
+ * Micro-batches come from a feed, whose thread makes them ahead (lazytrain/feed.h); a step takes all of its own, in
+ * order, so what has been consumed is a function of the step.
  *
  * The update that a step's gradients ask for is left pending and runs under the next step's forward; evaluating and
  * saving drain it first. Counters of the schedule and of Adam move only with applied steps, so a skipped step leaves
@@ -9,11 +12,12 @@
 #include "lazytrain/train.h"
 
 #include "base/clock.h"
+#include "lazytrain/feed.h"
 #include "lazytrain/optim.h"
-#include "run/batch_memory.h"
 #include "run/checkpoint.h"
 #include "run/step_metrics.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -21,13 +25,14 @@ typedef struct trainer {
     const lzt_train_options *options;
     const lzt_config *config;
     lzt_engine *engine;
-    lzt_micro_batch batch;
+    lzt_feed *feed; /* NULL: no step is left */
     uint64_t total_steps;
     uint64_t step;    /* whole steps done */
     uint64_t applied; /* of those, steps that changed the weights (one may still be pending) */
     uint64_t nonfinite, in_row;
     uint64_t empty;      /* steps without a loss-bearing token, in this process */
     uint64_t saved_step; /* of the newest checkpoint; 0: none */
+    uint64_t rows_seen;  /* that whole steps were trained on */
     lzt_queue_metrics queue[LZT_STEP_QUEUES];
     lzt_train_outcome *outcome;
 } trainer;
@@ -65,40 +70,32 @@ static lzt_variant variant_of(uint64_t m, uint64_t count)
     return m + 1 == count ? LZT_VARIANT_LAST : LZT_VARIANT_MIDDLE;
 }
 
-/* A micro-batch without rows (a large file's rows are looked into as they come) runs one token that bears no loss. */
-static void stand_in(lzt_micro_batch *batch)
+/* Runs the micro-batches of the step in hand, of which fed is the first. LZT_ERR_INTERRUPTED between two of them drops
+ * the step's gradients. */
+static lzt_status run_micro_batches(trainer *t, lzt_fed *fed, lzt_step_metrics *m, lzt_account *account,
+                                    double *handover_seconds, lzt_error *err)
 {
-    batch->ids[0] = batch->position[0] = 0;
-    batch->target[0] = -1;
-    batch->document_begin[0] = 0;
-    batch->document_begin[1] = 1;
-    batch->token_count = batch->document_count = batch->padded_count = 1;
-    batch->loss_count = 0;
-}
-
-/* Runs the micro-batches of the step in hand. LZT_ERR_INTERRUPTED between two of them drops the step's gradients. */
-static lzt_status run_micro_batches(trainer *t, uint64_t loss_tokens, lzt_step_metrics *m, lzt_account *account,
-                                    double *data_seconds, lzt_error *err)
-{
-    uint64_t count = lzt_batcher_micro_batches(t->options->train, t->step);
     double loss_sum = 0;
+    uint64_t rows = 0, loss_tokens = fed->loss_tokens, count = fed->count;
     lzt_run_result result = {0};
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t begin = lzt__clock_ns();
-        lzt_status status = lzt_batcher_fill(t->options->train, t->step, i, &t->batch, err);
+        lzt_status status = i ? lzt_feed_next(t->feed, fed, err) : LZT_OK;
         if (status) return status;
         if (i && stopping(t)) return lzt_fail(err, LZT_ERR_INTERRUPTED, NULL, "interrupted");
-        if (!t->batch.token_count) stand_in(&t->batch);
-        lzt_engine_set_batch(t->engine, &t->batch, 1.0f / (float)loss_tokens);
-        *data_seconds += lzt__clock_seconds(lzt__clock_ns() - begin);
+        assert(fed->step == t->step && fed->index == i);
+        uint64_t begin = lzt__clock_ns();
+        lzt_engine_set_batch(t->engine, fed->batch, 1.0f / (float)loss_tokens);
+        *handover_seconds += lzt__clock_seconds(lzt__clock_ns() - begin);
         status = lzt_engine_run(t->engine, variant_of(i, count), &result, err);
         if (status) return status;
         lzt_account_add(account, &result.account);
         loss_sum += result.loss_sum;
-        m->tokens_padded += t->batch.padded_count;
-        m->tokens_real += t->batch.token_count;
-        m->tokens_loss += t->batch.loss_count;
+        rows += fed->rows;
+        m->tokens_padded += fed->batch->padded_count;
+        m->tokens_real += fed->batch->token_count;
+        m->tokens_loss += fed->batch->loss_count;
     }
+    t->rows_seen += rows;
     m->loss = loss_sum / (double)loss_tokens;
     m->grad_norm = result.grad_norm;
     m->finite = result.finite && isfinite(m->loss);
@@ -125,29 +122,39 @@ static lzt_status count_finite(trainer *t, bool finite, lzt_error *err)
     return lzt_hint(err, "lower learning_rate or look at these rows; there is no checkpoint");
 }
 
+/* The step's line of metrics, from what was measured. */
+static void measure_step(trainer *t, const lzt_account *account, uint64_t begin, double handover_seconds,
+                         lzt_step_metrics *m)
+{
+    lzt_feed_stats data;
+    lzt_feed_take_stats(t->feed, &data);
+    m->step = t->step;
+    m->epoch = lzt_batcher_epoch(t->options->train, t->step);
+    double step_seconds = lzt__clock_seconds(lzt__clock_ns() - begin);
+    lzt__step_metrics(t->engine, account, step_seconds, handover_seconds, &data, t->queue, m);
+    for (int i = 0; i < LZT_MEMORY_COUNT; i++) m->cap_bytes[i] = t->options->cap_bytes[i];
+}
+
 /* Whole step t->step; on success the step counts as done. */
 static lzt_status run_step(trainer *t, lzt_step_metrics *m, lzt_error *err)
 {
-    uint64_t begin = lzt__clock_ns(), loss_tokens;
-    double data_seconds = 0;
+    uint64_t begin = lzt__clock_ns();
+    double handover_seconds = 0;
     lzt_account account = {0};
     lzt_step_scalars scalars = scalars_of(t);
-    lzt_status status = lzt_batcher_loss_count(t->options->train, t->step, &loss_tokens, err);
+    lzt_fed fed;
+    lzt_status status = lzt_feed_next(t->feed, &fed, err);
     if (status) return status;
+    uint64_t loss_tokens = fed.loss_tokens;
     if (loss_tokens) lzt_engine_set_scalars(t->engine, &scalars);
     *m = (lzt_step_metrics){.lr = scalars.lr};
-    data_seconds = lzt__clock_seconds(lzt__clock_ns() - begin);
     if (loss_tokens)
-        status = run_micro_batches(t, loss_tokens, m, &account, &data_seconds, err);
+        status = run_micro_batches(t, &fed, m, &account, &handover_seconds, err);
     else
         m->loss = NAN; /* nothing to learn from: no update, and nothing in any mean */
     if (status) return status;
     t->step++;
-    m->step = t->step;
-    m->epoch = lzt_batcher_epoch(t->options->train, t->step);
-    double step_seconds = lzt__clock_seconds(lzt__clock_ns() - begin);
-    lzt__step_metrics(t->engine, &account, step_seconds, data_seconds, t->queue, m);
-    for (int i = 0; i < LZT_MEMORY_COUNT; i++) m->cap_bytes[i] = t->options->cap_bytes[i];
+    measure_step(t, &account, begin, handover_seconds, m);
     lzt_status counted = loss_tokens ? count_finite(t, m->finite, err) : LZT_OK;
     t->empty += !loss_tokens;
     m->nonfinite_steps = t->nonfinite;
@@ -196,7 +203,7 @@ static lzt_status save(trainer *t, lzt_error *err)
     lzt_status status = lzt_engine_drain(t->engine, NULL, err);
     if (!status) status = lzt_metrics_sync(t->options->metrics, err);
     if (status) return status;
-    lzt_progress_state progress = {t->step, t->applied, t->nonfinite};
+    lzt_progress_state progress = {t->step, t->applied, t->nonfinite, t->rows_seen};
     status = lzt__checkpoint_save(t->options, &progress, err);
     if (!status)
         t->saved_step = t->step;
@@ -207,8 +214,7 @@ static lzt_status save(trainer *t, lzt_error *err)
 
 static bool is_epoch_end(const trainer *t)
 {
-    uint64_t per_epoch = lzt_batcher_steps_per_epoch(t->options->train);
-    return per_epoch && t->step % per_epoch == 0;
+    return lzt_batcher_ends_epoch(t->options->train, t->step);
 }
 
 /* Every so many steps; 0: never. */
@@ -273,10 +279,26 @@ static lzt_status loop(trainer *t, lzt_error *err)
     return status;
 }
 
+/* The feed of the steps that are left. It holds a whole step and some more, so that a step with many micro-batches
+ * finds the next one's count of loss-bearing tokens made. */
+static lzt_status start_feed(trainer *t, lzt_error *err)
+{
+    enum { AHEAD = 4, DEPTH_MAX = 256 };
+    lzt_engine_info info;
+    lzt_feed_options o = LZT_FEED_OPTIONS_INIT;
+    if (t->step >= t->total_steps) return LZT_OK;
+    lzt_engine_get_info(t->engine, &info);
+    o.batcher = t->options->train;
+    o.first_step = t->step;
+    o.end_step = t->total_steps;
+    o.token_capacity = info.plan->numerics.micro_batch_tokens;
+    o.depth = t->config->gradient_accumulation_steps + AHEAD;
+    if (o.depth > DEPTH_MAX) o.depth = DEPTH_MAX;
+    return lzt_feed_create(&o, &t->feed, err);
+}
+
 lzt_status lzt_train_run(const lzt_train_options *options, lzt_train_outcome *outcome, lzt_error *err)
 {
-    lzt_engine_info info;
-    lzt_engine_get_info(options->engine, &info);
     *outcome = (lzt_train_outcome){.last_loss = NAN, .last_eval_loss = NAN};
     trainer t = {.options = options,
                  .config = options->config,
@@ -286,11 +308,12 @@ lzt_status lzt_train_run(const lzt_train_options *options, lzt_train_outcome *ou
                  .applied = options->applied_steps,
                  .nonfinite = options->nonfinite_steps,
                  .saved_step = options->start_step,
+                 .rows_seen = options->rows_seen,
                  .outcome = outcome};
-    lzt_status status = lzt__batch_create(info.plan->numerics.micro_batch_tokens, &t.batch, err);
+    lzt_status status = start_feed(&t, err);
     if (!status && t.step >= t.total_steps && t.total_steps) note(&t, "the run is complete; nothing to do");
     if (!status) status = loop(&t, err);
-    lzt__batch_destroy(&t.batch);
+    lzt_feed_destroy(t.feed);
     outcome->steps = t.step;
     outcome->applied_steps = t.applied;
     outcome->nonfinite_steps = t.nonfinite;
