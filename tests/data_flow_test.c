@@ -113,6 +113,21 @@ static void packed_across_epochs(void **state)
     json_decref(j);
 }
 
+static void grouped_by_length(void **state)
+{
+    (void)state;
+    put_rows(5000, 80, 32);
+    json_t *j = whole_and_halved("--group_by_length true", "--max_steps 21", 14);
+    assert_int_equal(number(j, "config", "position", "window"), 0);
+    assert_int_equal(number(j, "config", "position", "pack"), 14 * 4);
+    assert_int_equal(number(j, "rows_seen", NULL, NULL), 14 * 4);
+    json_decref(j);
+    assert_int_equal(run("train c.yaml --quiet --output_dir halves --max_steps 28"), 2);
+    assert_non_null(strstr(run_err, "group_by_length"));
+    assert_int_equal(run("train c.yaml --quiet --output_dir no --group_by_length true --packing true"), 2);
+    assert_non_null(strstr(run_err, "exclude"));
+}
+
 static void warm_steps_do_not_wait(void **state)
 {
     (void)state;
@@ -138,6 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_in_the_middle_of_a_window),
         cmocka_unit_test(packed_across_epochs),
+        cmocka_unit_test(grouped_by_length),
         cmocka_unit_test(warm_steps_do_not_wait),
     };
     return cmocka_run_group_tests(tests, run_set_up, run_tear_down);

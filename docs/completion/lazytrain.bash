@@ -119,6 +119,7 @@ _lazytrain() {
         "data inspect --loss-on") COMPREPLY=($(compgen -W "assistant last all" -- "$cur")); return ;;
         "data inspect --on-bad-row") COMPREPLY=($(compgen -W "error skip" -- "$cur")); return ;;
         "data inspect --packing") COMPREPLY=($(compgen -W "true false" -- "$cur")); return ;;
+        "data inspect --group-by-length") COMPREPLY=($(compgen -W "true false" -- "$cur")); return ;;
         "data inspect --batch-size") COMPREPLY=(); return ;;
         "data inspect --limit") COMPREPLY=(); return ;;
         "data tokenize --tokenizer") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -144,7 +145,7 @@ _lazytrain() {
         "explain") options="--help --objects --model --micro-batches --json" ;;
         "check") options="--help --model --json" ;;
         "doctor") options="--help --json" ;;
-        "data inspect") options="--help --dataset --model --tokenizer --template --query-field --response-field --max-seq-length --truncation --loss-on --on-bad-row --packing --batch-size --limit --rows --json" ;;
+        "data inspect") options="--help --dataset --model --tokenizer --template --query-field --response-field --max-seq-length --truncation --loss-on --on-bad-row --packing --group-by-length --batch-size --limit --rows --json" ;;
         "data tokenize") options="--help --tokenizer --pattern --threads --lines --json" ;;
         "data render") options="--help --model --template --prompt --json" ;;
         "compare") options="--help --steps --last --json" ;;

@@ -113,6 +113,7 @@ complete -c lazytrain -n '__fish_seen_subcommand_from data; and __fish_seen_subc
 complete -c lazytrain -n '__fish_seen_subcommand_from data; and __fish_seen_subcommand_from inspect' -l loss-on -r -f -a 'assistant last all' -d 'which tokens are trained'
 complete -c lazytrain -n '__fish_seen_subcommand_from data; and __fish_seen_subcommand_from inspect' -l on-bad-row -r -f -a 'error skip' -d 'what becomes of rows that cannot be read'
 complete -c lazytrain -n '__fish_seen_subcommand_from data; and __fish_seen_subcommand_from inspect' -l packing -r -f -a 'true false' -d 'rows share packs of max-seq-length tokens'
+complete -c lazytrain -n '__fish_seen_subcommand_from data; and __fish_seen_subcommand_from inspect' -l group-by-length -r -f -a 'true false' -d 'rows of similar length share a batch'
 complete -c lazytrain -n '__fish_seen_subcommand_from data; and __fish_seen_subcommand_from inspect' -l batch-size -r -f -d 'rows or packs of a step'
 complete -c lazytrain -n '__fish_seen_subcommand_from data; and __fish_seen_subcommand_from inspect' -l limit -r -f -d 'rows to read; 0: all'
 complete -c lazytrain -n '__fish_seen_subcommand_from data; and __fish_seen_subcommand_from inspect' -l rows -d 'the rows themselves, not the summary'

@@ -102,7 +102,7 @@ typedef struct lzt_config {
     const char *eval_dataset; /* NULL: no evaluation */
     const char *dataset_dir;  /* of dataset_info.json */
     uint64_t max_seq_length;  /* tokens; 0: nothing is truncated */
-    bool packing;
+    bool packing, group_by_length;
     const char *chat_template;                /* key `template`; NULL: none */
     const char *query_field, *response_field; /* both or none */
     uint64_t max_samples;                     /* rows; 0: all */

@@ -140,11 +140,12 @@ typedef struct lzt_batcher_options {
     bool drop_last;            /* an epoch's incomplete last batch is left out; else it trains on fewer rows */
     bool packing;              /* rows share packs of pack_tokens, each a document; a batch counts packs */
     uint64_t pack_tokens;      /* max_seq_length */
+    bool group_by_length;      /* rows of similar length share a batch, within windows of the epoch's order */
 } lzt_batcher_options;
 
 #define LZT_BATCHER_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(lzt_batcher_options), 42, 8, 1, 1.0, 0, false, false, false, 0                                          \
+        sizeof(lzt_batcher_options), 42, 8, 1, 1.0, 0, false, false, false, 0, false                                   \
     }
 
 /* One micro-batch in the layout of the kernel's descriptor: rows one after the other, without padding, each a document.
@@ -174,7 +175,8 @@ LZT_EXPORT uint64_t lzt_batcher_steps_per_epoch(const lzt_batcher *batcher);
  * lazy dataset are counted only as far as the run goes; the length of its last epoch is then an estimate. */
 LZT_EXPORT double lzt_batcher_epoch(const lzt_batcher *batcher, uint64_t step);
 /* Where a step's batch begins in the order of rows: a place among (epoch, window, pack). A window is 4,096 rows of the
- * epoch's order (the last one fewer); unpacked, a pack is one row. It is all that a run must remember of its data. */
+ * epoch's order (grouped by length: as many as make whole batches; the last one fewer); unpacked, a pack is one row. It
+ * is all that a run must remember of its data. */
 typedef struct lzt_data_position {
     uint64_t epoch, window, pack;
 } lzt_data_position;

@@ -61,6 +61,11 @@ static const lzt_option options[] = {
      .type = LZT_OPTION_BOOL,
      .fallback = "false",
      .help = "rows share packs of max-seq-length tokens"},
+    {.name = "group-by-length",
+     .argument = "BOOL",
+     .type = LZT_OPTION_BOOL,
+     .fallback = "false",
+     .help = "rows of similar length share a batch"},
     {.name = "batch-size",
      .argument = "N",
      .type = LZT_OPTION_UINT,
@@ -211,6 +216,7 @@ static lzt_status measure_fill(const lzt_args *args, const inspection *x, fillin
     lzt_batcher *b;
     o.micro_batch_rows = lzt_args_uint(args, "batch-size");
     o.packing = lzt_args_bool(args, "packing");
+    o.group_by_length = lzt_args_bool(args, "group-by-length");
     o.pack_tokens = lzt_args_uint(args, "max-seq-length");
     lzt_status s = lzt_batcher_create(x->dataset, &o, &b, err);
     if (s) return s;

@@ -112,6 +112,7 @@ lzt_status lzt_session_open_data(lzt_session *s, lzt_error *err)
     options.disable_shuffling = c->disable_shuffling;
     options.drop_last = c->dataloader_drop_last;
     options.packing = c->packing;
+    options.group_by_length = c->group_by_length;
     options.pack_tokens = c->max_seq_length;
     if (c->packing && !c->max_seq_length) {
         lzt_fail(err, LZT_ERR_USAGE, "packing", "rows are packed into sequences of max_seq_length tokens: set it");

@@ -52,6 +52,8 @@ static const lzt_key table[] = {
      .fallback = "keep_start", .help = "What happens to a row longer than max_seq_length."},
     {"packing", "sample_packing neat_packing dataset.packed dataset.packing", BOOL(packing), .fallback = "false",
      .help = "Several rows share a sequence, isolated from one another."},
+    {"group_by_length", "length_grouped dataset.group_by_length", BOOL(group_by_length), .fallback = "false",
+     .help = "Rows of similar length share a batch, so that less is padded; the alternative to packing."},
     {"template", "chat_template dataset.template", TEXT(chat_template),
      .help = "Chat template: a built-in name, or the model's own."},
     {"query_field", "dataset.query_field", TEXT(query_field),

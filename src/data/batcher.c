@@ -1,10 +1,12 @@
 /* Steps, global batches and micro-batches as functions of the step: see lazytrain/data.h.
  *
  * Epoch e visits the dataset's rows in the order that (seed, e) names. Unpacked, a unit of a batch is a row, and step s
- * is batch s % B of epoch s / B, where B is the number of batches of an epoch. Packed, a unit is a pack; how many an
- * epoch has depends on its order, so the epochs' first steps are tabled when the batcher is made.
+ * is batch s % B of epoch s / B, where B is the number of batches of an epoch. Grouped by length, the same, with the
+ * rows of a window reordered. Packed, a unit is a pack; how many an epoch has depends on its order, so the epochs'
+ * first steps are tabled when the batcher is made.
  */
 #include "base/rng.h"
+#include "data/grouper.h"
 #include "data/packer.h"
 #include "lazytrain/data.h"
 
@@ -13,11 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The packs of one window, kept until another is needed. */
+/* One window, kept until another is needed: its packs, or its rows grouped by length. */
 typedef struct window {
     bool valid;
     uint64_t epoch, index;
-    lzt__packs packs;
+    lzt__packs packs; /* packed */
+    uint32_t *item;   /* grouped: [window_rows] */
 } window;
 
 struct lzt_batcher {
@@ -26,14 +29,15 @@ struct lzt_batcher {
     uint64_t rows, batch_units, steps_per_epoch, steps, capacity;
     int32_t *labels; /* [label_capacity] of one row */
     uint64_t label_capacity;
+    uint64_t window_rows; /* of a whole window */
+    uint32_t *length;     /* [window_rows] packed, grouped */
+    window kept;
     /* packed */
     uint64_t windows;    /* of an epoch */
     uint64_t epochs;     /* in the tables */
     uint64_t known;      /* windows of the last epoch that were counted */
     uint64_t *first;     /* [epochs + 1] step of an epoch's first batch */
     uint64_t *pack_base; /* [epochs * (windows + 1)] packs of an epoch before a window */
-    uint32_t *length;    /* [LZT__PACK_WINDOW] */
-    window kept;
 };
 
 uint64_t lzt_order_row(const lzt_batcher_options *options, uint64_t rows, uint64_t epoch, uint64_t index)
@@ -58,6 +62,13 @@ static lzt_status check_options(const lzt_batcher_options *o, lzt_error *err)
         return lzt_fail(err, LZT_ERR_USAGE, "num_train_epochs", "must be above 0 where max_steps is not given");
     if (o->packing && (!o->pack_tokens || o->pack_tokens > INT32_MAX))
         return lzt_fail(err, LZT_ERR_USAGE, "packing", "needs max_seq_length, the tokens of a pack");
+    if (o->packing && o->group_by_length) {
+        lzt_fail(err, LZT_ERR_USAGE, "group_by_length", "packing and group_by_length exclude one another");
+        return lzt_hint(err, "packs are full whatever the lengths: leave group_by_length out");
+    }
+    if (o->disable_shuffling && o->group_by_length)
+        return lzt_fail(err, LZT_ERR_USAGE, "group_by_length",
+                        "disable_shuffling keeps the file's order, which group_by_length changes");
     return LZT_OK;
 }
 
@@ -81,29 +92,54 @@ static uint64_t steps_of_epochs(double epochs, double steps_per_epoch)
     return steps < 1 ? 1 : (uint64_t)steps;
 }
 
-/* ---- packed ---- */
+/* ---- windows ---- */
 
-/* Makes the packs of a window the kept ones. */
+static lzt_status make_window_memory(lzt_batcher *b, lzt_error *err)
+{
+    b->length = malloc(b->window_rows * sizeof *b->length);
+    b->kept.item = b->o.group_by_length ? malloc(b->window_rows * sizeof *b->kept.item) : NULL;
+    if (!b->length || (b->o.group_by_length && !b->kept.item))
+        return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a window of rows");
+    return LZT_OK;
+}
+
+/* The lengths of a window's rows, in the epoch's order. */
+static lzt_status measure_window(lzt_batcher *b, uint64_t epoch, uint64_t begin, uint64_t end, lzt_error *err)
+{
+    lzt_status s = LZT_OK;
+    for (uint64_t i = begin; !s && i < end; i++) {
+        uint32_t *length = &b->length[i - begin];
+        s = lzt_dataset_measure(b->dataset, row_at(b, epoch, i), length, NULL, err);
+        if (!s && b->o.packing && *length > b->o.pack_tokens)
+            s = lzt_fail(err, LZT_ERR_USAGE, "packing", "a row of %u tokens does not fit a pack of %llu", *length,
+                         (unsigned long long)b->o.pack_tokens);
+    }
+    return s;
+}
+
+static lzt_status arrange(lzt_batcher *b, uint64_t epoch, uint64_t index, uint64_t rows, lzt_error *err)
+{
+    const uint64_t name[3] = {b->o.seed, epoch, index};
+    if (b->o.group_by_length) return lzt__group(b->length, rows, b->batch_units, name, b->kept.item, err);
+    lzt_status s = lzt__pack(b->length, (uint32_t)rows, b->o.pack_tokens, &b->kept.packs, err);
+    return s || b->o.disable_shuffling ? s : lzt__packs_shuffle(&b->kept.packs, b->o.seed, epoch, index, err);
+}
+
+/* Makes a window the kept one. */
 static lzt_status load_window(lzt_batcher *b, uint64_t epoch, uint64_t index, lzt_error *err)
 {
     if (b->kept.valid && b->kept.epoch == epoch && b->kept.index == index) return LZT_OK;
-    uint64_t begin = index * LZT__PACK_WINDOW,
-             end = b->rows - begin < LZT__PACK_WINDOW ? b->rows : begin + LZT__PACK_WINDOW;
-    lzt_status s = LZT_OK;
+    uint64_t begin = index * b->window_rows, end = b->rows - begin < b->window_rows ? b->rows : begin + b->window_rows;
     b->kept.valid = false;
-    for (uint64_t i = begin; !s && i < end; i++) {
-        s = lzt_dataset_measure(b->dataset, row_at(b, epoch, i), &b->length[i - begin], NULL, err);
-        if (!s && b->length[i - begin] > b->o.pack_tokens)
-            s = lzt_fail(err, LZT_ERR_USAGE, "packing", "a row of %u tokens does not fit a pack of %llu",
-                         b->length[i - begin], (unsigned long long)b->o.pack_tokens);
-    }
-    if (!s) s = lzt__pack(b->length, (uint32_t)(end - begin), b->o.pack_tokens, &b->kept.packs, err);
-    if (!s && !b->o.disable_shuffling) s = lzt__packs_shuffle(&b->kept.packs, b->o.seed, epoch, index, err);
+    lzt_status s = measure_window(b, epoch, begin, end, err);
+    if (!s) s = arrange(b, epoch, index, end - begin, err);
     b->kept.valid = !s;
     b->kept.epoch = epoch;
     b->kept.index = index;
     return s;
 }
+
+/* ---- packed ---- */
 
 static lzt_status grow_tables(lzt_batcher *b, lzt_error *err)
 {
@@ -140,7 +176,7 @@ static lzt_status table_epoch(lzt_batcher *b, uint64_t *batches, lzt_error *err)
     for (; w < b->windows; w++) base[w + 1] = base[w];
     uint64_t packs = base[b->windows];
     if (b->known < b->windows)
-        packs = (uint64_t)((double)packs * (double)b->rows / (double)(b->known * LZT__PACK_WINDOW));
+        packs = (uint64_t)((double)packs * (double)b->rows / (double)(b->known * b->window_rows));
     *batches = batches_of(b, packs);
     if (!*batches) return too_few(b, packs, err);
     b->first[b->epochs + 1] = b->first[b->epochs] + *batches;
@@ -150,11 +186,10 @@ static lzt_status table_epoch(lzt_batcher *b, uint64_t *batches, lzt_error *err)
 
 static lzt_status plan_packed(lzt_batcher *b, lzt_error *err)
 {
-    b->windows = (b->rows + LZT__PACK_WINDOW - 1) / LZT__PACK_WINDOW;
-    b->length = malloc(LZT__PACK_WINDOW * sizeof *b->length);
-    if (!b->length) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a window of rows");
+    b->windows = (b->rows + b->window_rows - 1) / b->window_rows;
     double left = b->o.epochs;
-    lzt_status s = LZT_OK;
+    lzt_status s = make_window_memory(b, err);
+    if (s) return s;
     do {
         uint64_t batches = 0;
         s = table_epoch(b, &batches, err);
@@ -208,6 +243,12 @@ typedef lzt_status row_fn(lzt_batcher *b, uint64_t row, void *arg, lzt_error *er
 /* Calls visit for the rows of a unit: one row, or a pack's. */
 static lzt_status each_row(lzt_batcher *b, uint64_t epoch, uint64_t unit, row_fn *visit, void *arg, lzt_error *err)
 {
+    if (b->o.group_by_length) {
+        lzt_status grouped = load_window(b, epoch, unit / b->window_rows, err);
+        if (grouped) return grouped;
+        uint64_t place = unit / b->window_rows * b->window_rows + b->kept.item[unit % b->window_rows];
+        return visit(b, row_at(b, epoch, place), arg, err);
+    }
     if (!b->o.packing) return visit(b, row_at(b, epoch, unit), arg, err);
     const uint64_t *base = b->pack_base + epoch * (b->windows + 1);
     uint64_t w = 0;
@@ -216,7 +257,7 @@ static lzt_status each_row(lzt_batcher *b, uint64_t epoch, uint64_t unit, row_fn
     if (s) return s;
     uint64_t p = unit - base[w];
     for (uint32_t i = b->kept.packs.begin[p]; !s && i < b->kept.packs.begin[p + 1]; i++)
-        s = visit(b, row_at(b, epoch, w * LZT__PACK_WINDOW + b->kept.packs.item[i]), arg, err);
+        s = visit(b, row_at(b, epoch, w * b->window_rows + b->kept.packs.item[i]), arg, err);
     return s;
 }
 
@@ -239,7 +280,7 @@ static lzt_status find_capacity(lzt_batcher *b, lzt_error *err)
             uint64_t epoch, begin, end, longest = 0;
             micro_of(b, step, m, &epoch, &begin, &end);
             for (uint64_t i = begin; i < end; i++) {
-                lzt_status s = longest_row(b, row_at(b, epoch, i), &longest, err);
+                lzt_status s = each_row(b, epoch, i, longest_row, &longest, err);
                 if (s) return s;
             }
             if (longest > b->label_capacity) b->label_capacity = longest;
@@ -253,7 +294,8 @@ static lzt_status plan_unpacked(lzt_batcher *b, lzt_error *err)
     b->steps_per_epoch = batches_of(b, b->rows);
     if (!b->steps_per_epoch) return too_few(b, b->rows, err);
     b->steps = b->o.max_steps ? b->o.max_steps : steps_of_epochs(b->o.epochs, (double)b->steps_per_epoch);
-    return find_capacity(b, err);
+    lzt_status s = b->o.group_by_length ? make_window_memory(b, err) : LZT_OK;
+    return s ? s : find_capacity(b, err);
 }
 
 lzt_status lzt_batcher_create(lzt_dataset *dataset, const lzt_batcher_options *options, lzt_batcher **batcher,
@@ -268,6 +310,11 @@ lzt_status lzt_batcher_create(lzt_dataset *dataset, const lzt_batcher_options *o
     b->dataset = dataset;
     b->rows = lzt_dataset_rows(dataset);
     b->batch_units = b->o.micro_batch_rows * b->o.accumulation;
+    b->window_rows = LZT__PACK_WINDOW;
+    if (b->o.group_by_length && b->batch_units < LZT__PACK_WINDOW)
+        b->window_rows = LZT__PACK_WINDOW / b->batch_units * b->batch_units; /* whole batches */
+    else if (b->o.group_by_length)
+        b->window_rows = b->batch_units;
     s = b->o.packing ? plan_packed(b, err) : plan_unpacked(b, err);
     if (!s && !b->capacity) s = lzt_fail(err, LZT_ERR_DATA, lzt_dataset_path(dataset), "no trainable tokens");
     if (!s && !(b->labels = malloc(b->label_capacity * sizeof *b->labels)))
@@ -287,6 +334,7 @@ void lzt_batcher_destroy(lzt_batcher *b)
     free(b->first);
     free(b->pack_base);
     free(b->length);
+    free(b->kept.item);
     free(b);
 }
 
@@ -338,7 +386,7 @@ void lzt_batcher_position(const lzt_batcher *b, uint64_t step, lzt_data_position
         return;
     }
     uint64_t row = step % b->steps_per_epoch * b->batch_units;
-    *at = (lzt_data_position){step / b->steps_per_epoch, row / LZT__PACK_WINDOW, row % LZT__PACK_WINDOW};
+    *at = (lzt_data_position){step / b->steps_per_epoch, row / b->window_rows, row % b->window_rows};
 }
 
 bool lzt_batcher_ends_epoch(const lzt_batcher *b, uint64_t steps)

@@ -27,11 +27,12 @@ static json_t *frozen_names(const lzt_engine_info *info)
 static json_t *fields_of(const lzt_engine_info *info, const lzt_config *c, const lzt_batcher *batcher)
 {
     json_t *fields =
-        json_pack("{s:s,s:o,s:I,s:I,s:b,s:b,s:b,s:I,s:I}", "dtype", lzt_dtype_name(info->plan->numerics.dtype),
+        json_pack("{s:s,s:o,s:I,s:I,s:b,s:b,s:b,s:b,s:I,s:I}", "dtype", lzt_dtype_name(info->plan->numerics.dtype),
                   "frozen", frozen_names(info), "data_seed", (json_int_t)c->data_seed, "global_batch_rows",
                   (json_int_t)(c->per_device_train_batch_size * c->gradient_accumulation_steps), "disable_shuffling",
                   c->disable_shuffling, "dataloader_drop_last", c->dataloader_drop_last, "packing", c->packing,
-                  "max_seq_length", (json_int_t)c->max_seq_length, "rows", (json_int_t)lzt_batcher_rows(batcher));
+                  "group_by_length", c->group_by_length, "max_seq_length", (json_int_t)c->max_seq_length, "rows",
+                  (json_int_t)lzt_batcher_rows(batcher));
     const lzt_dataset *dataset = lzt_batcher_dataset(batcher);
     if (lzt_dataset_is_lazy(dataset)) return fields; /* its report is not complete, and the feed's thread writes it */
     lzt_dataset_report rows;
