@@ -89,6 +89,8 @@ complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l time-limit-sec -r
 complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l solver -r -f -a 'auto dp highs' -d 'dynamic programme, or HiGHS where its library is found'
 complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l highs-library -r -d 'libhighs.so; else $LZT_HIGHS, else the system\'s'
 complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l sweep -r -f -d 'solve for a range of budgets in GiB, tier cpu, nvme or gpu (the peak cap): one table, one plot'
+complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l topology -r -d 'pools that several GPUs share (JSON): plan each rank on its share of them; FILE of --output gets a .rankN before its ending'
+complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l world-size -r -f -d 'ranks of the topology, one a GPU'
 complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l trust-remote-code -d 'accepted for the source\'s command lines; only config.json is read'
 complete -c lazytrain -n __fish_use_subcommand -f -a explain -d 'print a plan: placement, pools, windows, objects'
 complete -c lazytrain -n '__fish_seen_subcommand_from explain' -l objects -d 'compile the plan and print each object\'s life: who makes it, who needs it when, where it is meanwhile, when its memory is free'

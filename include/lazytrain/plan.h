@@ -82,7 +82,9 @@ typedef struct lzt_plan_source {
     bool nvme_enabled, cpu_staging; /* false: gds */
     char optimizer_mode[64];        /* "" : none */
     double optimizer_8bit_fraction, optimizer_step_s;
-    char reference[256]; /* path of the reference schedule, or "" */
+    char reference[256];       /* path of the reference schedule, or "" */
+    char topology[256];        /* path of the topology that the rank's rates and budgets come from, or "" */
+    uint64_t rank, world_size; /* with a topology: rank < world_size */
 } lzt_plan_source;
 
 typedef struct lzt_plan {

@@ -17,6 +17,7 @@
 #include "lazytrain/model.h"
 #include "lazytrain/plan.h"
 #include "lazytrain/problem.h"
+#include "lazytrain/topology.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -102,6 +103,17 @@ typedef struct lzt_source_options {
         .optimizer_fast_grad_clip_saving_sec = 18, .optimizer_full_8bit_extra_step_sec = 123,                          \
         .hidden_nvme_offload_tiebreak_ms = 0.001, .checkpoint_penalty = 1e-5                                           \
     }
+
+/* Which of the options were stated, and so bound a rank's share of a topology; the others give way to it. */
+typedef struct lzt_source_stated {
+    bool bytes_per_s[LZT_POOL_COUNT]; /* the bandwidths */
+    bool cpu_budget, nvme_budget;
+} lzt_source_stated;
+
+/* The options of one rank that has its share of a topology's pools: each bandwidth and budget is the share where the
+ * topology has one, and no more than the option where that was stated; the peak cap is at most the GPU's memory. */
+LZT_EXPORT void lzt_source_for_rank(const lzt_source_options *base, const lzt_source_stated *stated,
+                                    const lzt_rank_share *share, lzt_source_options *options);
 
 /* The problem that the source's options describe for a model. A GPU budget below zero is a budget of 0.
  * Errors: LZT_ERR_USAGE with the option's name. */

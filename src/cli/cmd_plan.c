@@ -1,5 +1,6 @@
 /* lazytrain plan: solve the source's placement problem, print its tables, write plan.json. */
 #include "cli/commands.h"
+#include "cli/plan_ranks.h"
 #include "cli/plan_sweep.h"
 #include "cli/talk.h"
 #include "lazytrain/solve.h"
@@ -93,6 +94,12 @@ static const lzt_option options[] = {
      .argument = "TIER=FROM:TO[:STEP]",
      .type = LZT_OPTION_TEXT,
      .help = "solve for a range of budgets in GiB, tier cpu, nvme or gpu (the peak cap): one table, one plot"},
+    {.name = "topology",
+     .argument = "FILE",
+     .type = LZT_OPTION_PATH,
+     .help = "pools that several GPUs share (JSON): plan each rank on its share of them; FILE of --output gets a "
+             ".rankN before its ending"},
+    {.name = "world-size", .argument = "N", .type = LZT_OPTION_UINT, .help = "ranks of the topology, one a GPU"},
     {.name = "trust-remote-code", .help = "accepted for the source's command lines; only config.json is read"},
 };
 
@@ -165,6 +172,35 @@ static lzt_status check_budgets(const lzt_args *a, const char *swept, lzt_error 
     return LZT_OK;
 }
 
+/* What the command line states bounds a rank's share; what it leaves to its defaults does not. */
+static lzt_status plan_ranks(const lzt_args *a, const lzt_model_info *model, const lzt_source_options *o,
+                             const lzt_solve_options *solve, lzt_error *err)
+{
+    const lzt_ranks_options ranks = {.topology = lzt_args_text(a, "topology"),
+                                     .world_size = lzt_args_uint(a, "world-size"),
+                                     .model_name = lzt_args_text(a, "model"),
+                                     .output = lzt_args_text(a, "output"),
+                                     .json = lzt_args_flag(a, "json"),
+                                     .stated = {.bytes_per_s = {lzt_args_given(a, "activation-d2h-bandwidth-gbps"),
+                                                                lzt_args_given(a, "activation-h2d-bandwidth-gbps"),
+                                                                lzt_args_given(a, "nvme-write-bandwidth-gbps"),
+                                                                lzt_args_given(a, "nvme-read-bandwidth-gbps")},
+                                                .cpu_budget = lzt_args_given(a, "cpu-activation-budget-gb"),
+                                                .nvme_budget = lzt_args_given(a, "nvme-activation-budget-gb")}};
+    return lzt_ranks_run(&ranks, model, o, solve, err);
+}
+
+static lzt_status check_topology(const lzt_args *a, lzt_error *err)
+{
+    bool topology = lzt_args_given(a, "topology");
+    if (topology != lzt_args_given(a, "world-size"))
+        return lzt_fail(err, LZT_ERR_USAGE, topology ? "--topology" : "--world-size",
+                        "--topology and --world-size go together");
+    if (topology && lzt_args_given(a, "sweep"))
+        return lzt_fail(err, LZT_ERR_USAGE, "--sweep", "sweeps one plan; a topology has one a rank");
+    return LZT_OK;
+}
+
 /* Only a regular file, or a name that does not exist yet, may be replaced. */
 static lzt_status check_output(const char *path, lzt_error *err)
 {
@@ -232,13 +268,16 @@ static lzt_status run(const lzt_args *args, lzt_error *err)
     lzt_status status = LZT_OK;
     read_options(args, &o);
     if (lzt_args_given(args, "sweep")) status = lzt_sweep_parse(lzt_args_text(args, "sweep"), &sweep, err);
-    if (!status) status = check_budgets(args, sweep.tier, err);
+    if (!status) status = check_topology(args, err);
+    if (!status && !lzt_args_given(args, "topology")) status = check_budgets(args, sweep.tier, err);
     if (!status) status = read_solve_options(args, &solve, err);
     if (!status) status = lzt_model_open(lzt_args_text(args, "model"), LZT_MODEL_CONFIG_ONLY, &model, err);
     if (status) return status;
     const lzt_model_info *info = lzt_model_get_info(model);
     if (info->quantized) lzt_talk("note: quantization_config is ignored; sizes are those of --dtype-bytes");
-    if (lzt_args_given(args, "sweep"))
+    if (lzt_args_given(args, "topology"))
+        status = plan_ranks(args, info, &o, &solve, err);
+    else if (lzt_args_given(args, "sweep"))
         status = lzt_sweep_run(&sweep, info, &o, &solve, lzt_args_flag(args, "json"), err);
     else
         status = plan_once(args, info, &o, &solve, err);
@@ -252,11 +291,17 @@ const lzt_command lzt_command_plan = {
     .example = "lazytrain plan --model Qwen3.6-27B --cpu-activation-budget-gb 14 --enable-nvme-offload "
                "--nvme-activation-budget-gb 32 --enable-overlap-aware-offload --enable-overlap-aware-nvme "
                "--include-param-grad-pcie --output plan.json\n"
-               "lazytrain plan --model Qwen3.6-27B --sweep cpu=8:15",
-    .details = "Solves the placement model of LAZY-Train v4 exactly. Defaults are those of the source's own command; "
-               "budgets have none, and switches are off. GB in an option's name means GiB where it measures memory "
-               "and 10^9 bytes per second where it measures a rate. Exit 3 when nothing fits: the message names the "
-               "budget and the missing bytes, and no file is touched.",
+               "lazytrain plan --model Qwen3.6-27B --sweep cpu=8:15\n"
+               "lazytrain plan --model Qwen3.6-27B --topology node.json --world-size 2 --output plan.json",
+    .details =
+        "Solves the placement model of LAZY-Train v4 exactly. Defaults are those of the source's own command; "
+        "budgets have none, and switches are off. GB in an option's name means GiB where it measures memory "
+        "and 10^9 bytes per second where it measures a rate. Exit 3 when nothing fits: the message names the "
+        "budget and the missing bytes, and no file is touched.\n\n"
+        "A topology is {\"pools\": [{\"name\", \"kind\", \"bytes_per_second\", \"bytes\", \"ranks\"}]}, kind one of "
+        "gpu_link, gpu_link_up, gpu_link_down, root_complex, socket, nvme, nvme_read, nvme_write, nvlink. Each pool "
+        "is shared equally by its ranks; a rank's rate is the least share on the way, and its budgets are its "
+        "shares of a socket's and a drive's bytes, at most what the options state. docs/formats/topology.md.",
     .option = options,
     .option_count = LZT_COUNT(options),
     .run = run};

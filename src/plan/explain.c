@@ -65,6 +65,12 @@ static void put_layer_list(FILE *out, const char *name, const bool *set, uint64_
     fprintf(out, "]\n");
 }
 
+static void put_rank(FILE *out, const lzt_plan_source *s)
+{
+    if (!s->world_size) return;
+    row(out, "Rank", "%" PRIu64 " of %" PRIu64 ", its share of the pools of %s", s->rank, s->world_size, s->topology);
+}
+
 static void put_inputs(FILE *out, const lzt_plan *plan)
 {
     const lzt_problem *p = plan->problem;
@@ -85,6 +91,7 @@ static void put_inputs(FILE *out, const lzt_plan *plan)
         gbps(p->bytes_per_s[LZT_POOL_D2H]));
     row(out, "NVMe read/write bandwidth", "%.4g GB/s read / %.4g GB/s write", gbps(p->bytes_per_s[LZT_POOL_NVME_READ]),
         gbps(p->bytes_per_s[LZT_POOL_NVME_WRITE]));
+    put_rank(out, s);
     row(out, "Overlap-aware offload / NVMe", "%s / %s", p->overlap_aware_pcie ? "on" : "off",
         p->overlap_aware_nvme ? "on" : "off");
     if (s->reference[0])

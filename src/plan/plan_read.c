@@ -180,7 +180,7 @@ static void read_source(const lzt__json_node *root, lzt_plan_source *s)
     lzt__json_node node = lzt__json_member(root, "source"), mode = lzt__json_member(&node, "nvme_transfer_mode");
     lzt__json_keys(&node, "batch_size max_seq_len dtype_bytes peak_cap_gib nvme_enabled nvme_transfer_mode "
                           "nvme_pcie_path? optimizer_mode optimizer_8bit_fraction optimizer_step_seconds "
-                          "reference_schedule");
+                          "reference_schedule topology? rank? world_size?");
     s->batch_size = lzt__json_u64(&node, "batch_size", 1, LZT_PLAN_NUMBERS_MAX);
     s->max_seq_len = lzt__json_u64(&node, "max_seq_len", 1, LZT_PLAN_NUMBERS_MAX);
     s->dtype_bytes = lzt__json_u64(&node, "dtype_bytes", 1, 8);
@@ -191,6 +191,10 @@ static void read_source(const lzt__json_node *root, lzt_plan_source *s)
     s->optimizer_8bit_fraction = lzt__json_real(&node, "optimizer_8bit_fraction", 0, 1);
     s->optimizer_step_s = lzt__json_real(&node, "optimizer_step_seconds", -1e9, 1e9);
     lzt__json_text(&node, "reference_schedule", s->reference, sizeof s->reference);
+    if (!lzt__json_has(&node, "topology")) return;
+    lzt__json_text(&node, "topology", s->topology, sizeof s->topology);
+    s->world_size = lzt__json_u64(&node, "world_size", 1, LZT_PLAN_NUMBERS_MAX);
+    s->rank = lzt__json_u64(&node, "rank", 0, s->world_size ? s->world_size - 1 : 0);
 }
 
 static void read_numbers(const lzt__json_node *list, uint64_t *value, uint64_t count, bool is_ms)

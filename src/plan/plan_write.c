@@ -134,6 +134,11 @@ static void put_source(FILE *out, const lzt_plan_source *s)
             "    \"reference_schedule\": ",
             s->optimizer_8bit_fraction, s->optimizer_step_s);
     put_text(out, s->reference);
+    if (s->world_size) {
+        fprintf(out, ",\n    \"topology\": ");
+        put_text(out, s->topology);
+        fprintf(out, ",\n    \"rank\": %" PRIu64 ",\n    \"world_size\": %" PRIu64, s->rank, s->world_size);
+    }
     fprintf(out, "\n  }");
 }
 
