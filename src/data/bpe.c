@@ -82,7 +82,7 @@ uint32_t lzt__vocab_find(const lzt__vocab *v, const char *text, uint64_t size)
 lzt_status lzt__vocab_add(lzt__vocab *v, const char *text, uint32_t size, uint32_t id, bool *fresh, lzt_error *err)
 {
     *fresh = false;
-    if (id >= 1u << 30) return lzt_fail(err, LZT_ERR_DATA, NULL, "token id %u is above 2^30", id);
+    if (id >= LZT__ID_LIMIT) return lzt_fail(err, LZT_ERR_DATA, NULL, "token id %u is above 2^24", id);
     if (id < v->id_count && v->size[id] != LZT__BPE_NONE) return LZT_OK;
     if (lzt__vocab_find(v, text, size) != LZT__BPE_NONE) return LZT_OK;
     lzt_status s = grow_slots(v, v->used + 1, err);

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 
 #define LZT__BPE_NONE UINT32_MAX
+/* Ids lie below this: tables are as long as the largest id, which a broken file could set anywhere. */
+#define LZT__ID_LIMIT (1 << 24)
 
 /* Strings by id and ids by string. Bytes of an id lie at text + offset[id]; absent ids have size LZT__BPE_NONE. */
 typedef struct lzt__vocab {

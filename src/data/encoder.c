@@ -92,7 +92,8 @@ static bool fall_back(lzt_encoder *e, const char *text, uint32_t size, uint32_t 
     return true;
 }
 
-/* The reference flushes a pending unknown only before a known symbol or at the end; bytes overtake it. */
+/* The reference flushes a pending unknown only before a known symbol or at the end; bytes overtake it, and take its
+ * place in the text: begins do not fall. */
 static uint32_t model_characters(lzt_encoder *e, const char *text, uint32_t size)
 {
     const lzt_tokenizer *t = e->t;
@@ -112,7 +113,9 @@ static uint32_t model_characters(lzt_encoder *e, const char *text, uint32_t size
             if (pending != UINT32_MAX) e->bpe.symbol[n++] = (lzt__symbol){t->unk, pending};
             pending = UINT32_MAX;
             e->bpe.symbol[n++] = (lzt__symbol){id, i};
-        } else if (!fall_back(e, text + i, length, i, &n) && t->unk != LZT__BPE_NONE) {
+        } else if (fall_back(e, text + i, length, pending != UINT32_MAX ? pending : i, &n)) {
+            if (pending != UINT32_MAX) pending += length;
+        } else if (t->unk != LZT__BPE_NONE) {
             if (pending != UINT32_MAX && !t->fuse_unk) e->bpe.symbol[n++] = (lzt__symbol){t->unk, pending};
             if (pending == UINT32_MAX || !t->fuse_unk) pending = i;
         }

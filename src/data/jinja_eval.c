@@ -10,9 +10,10 @@
 #include <time.h>
 
 #define DEPTH_MAX   150
-#define STEPS_MAX   UINT64_C(50000000)
+#define STEPS_MAX   UINT64_C(5000000)
 #define ARENA_BYTES (UINT64_C(1) << 30)
 #define RANGE_MAX   100000
+#define STEP_BYTES  64 /* bytes to look through for a step */
 
 typedef enum flow { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE, FLOW_FAILED } flow;
 
@@ -45,6 +46,23 @@ bool lzt__eval_no_memory(lzt__eval *ev)
         ev->status =
             lzt_fail(ev->err, LZT_ERR_NO_MEMORY, ev->where, "no memory to render a template, or over its limit");
     return false;
+}
+
+bool lzt__eval_spend(lzt__eval *ev, uint64_t steps, uint32_t line)
+{
+    if (steps > ev->steps) {
+        ev->steps = 0;
+        return lzt__eval_fail(ev, line, "the template takes too many steps");
+    }
+    ev->steps -= steps;
+    return true;
+}
+
+bool lzt__eval_equal(lzt__eval *ev, const lzt__value *a, const lzt__value *b, uint32_t line, bool *result)
+{
+    bool unknown;
+    *result = lzt__value_equal(a, b, &unknown);
+    return !unknown || lzt__eval_fail(ev, line, "values nest too deeply, or are too large, to be compared");
 }
 
 static void *take(lzt__eval *ev, uint64_t bytes)
@@ -120,7 +138,6 @@ static bool print(lzt__eval *ev, const lzt__value *v, uint32_t line)
     if (to == &ev->out && !note_turn(ev)) return false;
     if (v->kind >= LZT__KIND_NAMESPACE) return lzt__eval_fail(ev, line, "a %s cannot be printed", lzt__kind_name(v));
     if (!lzt__value_str(to, v, 0)) return lzt__eval_no_memory(ev);
-    if (to->size > ARENA_BYTES) return lzt__eval_no_memory(ev);
     for (uint64_t i = before; ev->marks && i < to->size; i++) to->mark[i] |= ev->marks;
     return true;
 }
@@ -237,6 +254,7 @@ bool lzt__eval_item(lzt__eval *ev, const lzt__value *v, const lzt__value *index,
     }
     if (v->kind == LZT__KIND_STRING && index_of(index, &i)) {
         const lzt__string *s = v->string;
+        if (!lzt__eval_spend(ev, s->size / STEP_BYTES, line)) return false;
         int64_t n = (int64_t)lzt__utf8_count(s->bytes, s->size);
         if (i < 0) i += n;
         if (i < 0 || i >= n) return true;
@@ -287,6 +305,7 @@ bool lzt__eval_contains(lzt__eval *ev, const lzt__value *item, const lzt__value 
         if (item->kind != LZT__KIND_STRING)
             return lzt__eval_fail(ev, line, "'in <string>' requires string as left operand, not %s",
                                   lzt__kind_name(item));
+        if (!lzt__eval_spend(ev, in->string->size / STEP_BYTES, line)) return false;
         *result = !item->string->size ||
                   (in->string->size >= item->string->size &&
                    memmem(in->string->bytes, in->string->size, item->string->bytes, item->string->size));
@@ -294,7 +313,9 @@ bool lzt__eval_contains(lzt__eval *ev, const lzt__value *item, const lzt__value 
     case LZT__KIND_DICT: *result = lzt__dict_get(in->dict, item) != NULL; return true;
     case LZT__KIND_LIST:
     case LZT__KIND_TUPLE:
-        for (uint32_t i = 0; i < in->list->count && !*result; i++) *result = lzt__value_equal(&in->list->item[i], item);
+        if (!lzt__eval_spend(ev, in->list->count, line)) return false;
+        for (uint32_t i = 0; i < in->list->count && !*result; i++)
+            if (!lzt__eval_equal(ev, &in->list->item[i], item, line, result)) return false;
         return true;
     default: return lzt__eval_fail(ev, line, "argument of type '%s' is not iterable", lzt__kind_name(in));
     }
@@ -383,6 +404,12 @@ static int64_t floor_divide(int64_t a, int64_t b)
     return a % b && (a < 0) != (b < 0) ? q - 1 : q;
 }
 
+static int64_t floor_remainder(int64_t a, int64_t b)
+{
+    int64_t rest = b == -1 ? 0 : a % b;
+    return rest && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
 static bool integer_operator(lzt__eval *ev, const lzt__node *n, int64_t a, int64_t b, lzt__value *r)
 {
     bool over = false;
@@ -398,7 +425,7 @@ static bool integer_operator(lzt__eval *ev, const lzt__node *n, int64_t a, int64
         over = a == INT64_MIN && b == -1;
         if (!over) r->integer = floor_divide(a, b);
         break;
-    case LZT__OP_MODULO: r->integer = b == -1 ? 0 : a - floor_divide(a, b) * b; break;
+    case LZT__OP_MODULO: r->integer = floor_remainder(a, b); break;
     default:
         if (b < 0) return lzt__eval_fail(ev, n->line, "a negative power is not supported");
         r->integer = 1;
@@ -510,7 +537,8 @@ static bool compare_one(lzt__eval *ev, const lzt__value *a, const lzt__node *ope
 {
     int order;
     if (operand->op == LZT__OP_EQUAL || operand->op == LZT__OP_DIFFERENT) {
-        *result = lzt__value_equal(a, b) == (operand->op == LZT__OP_EQUAL);
+        if (!lzt__eval_equal(ev, a, b, operand->line, result)) return false;
+        *result = *result == (operand->op == LZT__OP_EQUAL);
         return true;
     }
     if (operand->op >= LZT__OP_IN) {
@@ -619,8 +647,10 @@ static bool make_range(lzt__eval *ev, const lzt__call *c, lzt__value *r)
     if (length > RANGE_MAX) return lzt__eval_fail(ev, c->line, "range is longer than %d", RANGE_MAX);
     uint32_t n = length > 0 ? (uint32_t)length : 0;
     if (!lzt__value_list(&ev->arena, n, LZT__KIND_LIST, r)) return lzt__eval_no_memory(ev);
-    for (uint32_t i = 0; i < n; i++)
-        r->list->item[i] = (lzt__value){LZT__KIND_INT, {.integer = v[0] + (int64_t)i * v[2]}};
+    for (uint32_t i = 0; i < n; i++) {
+        r->list->item[i] = (lzt__value){LZT__KIND_INT, {.integer = v[0]}};
+        if (i + 1 < n) v[0] += v[2];
+    }
     return true;
 }
 
@@ -798,10 +828,7 @@ static bool evaluate_inner(lzt__eval *ev, lzt__frame *f, const lzt__node *n, lzt
 
 static bool evaluate(lzt__eval *ev, lzt__frame *f, const lzt__node *n, lzt__value *r)
 {
-    if (!ev->steps--) {
-        ev->steps = 0;
-        return lzt__eval_fail(ev, n->line, "the template takes too many steps");
-    }
+    if (!lzt__eval_spend(ev, 1, n->line)) return false;
     if (ev->depth++ > 4 * DEPTH_MAX) return lzt__eval_fail(ev, n->line, "the template nests too deeply");
     bool ok = evaluate_inner(ev, f, n, r);
     ev->depth--;
@@ -866,6 +893,7 @@ static flow run_for(lzt__eval *ev, lzt__frame *f, const lzt__node *n)
     for (uint32_t i = 0; i < list->count && how != FLOW_FAILED && how != FLOW_BREAK; i++) {
         const lzt__value *item = &list->item[i];
         loop->index = i;
+        if (!lzt__eval_spend(ev, 4, n->line)) return FLOW_FAILED; /* a scope is no small thing */
         lzt__frame *inner = frame_below(ev, f);
         if (!inner) return FLOW_FAILED;
         if (name && !assign(ev, inner, name, (lzt__value){LZT__KIND_LOOP, {.any = loop}})) return FLOW_FAILED;
@@ -889,8 +917,11 @@ static bool filter_block(lzt__eval *ev, lzt__frame *f, const lzt__node *chain, c
     lzt__value v;
     lzt__call c;
     if (chain->kind != LZT__NODE_APPLY) return lzt__eval_fail(ev, chain->line, "only filters are supported here");
-    return filter_block(ev, f, chain->a, text, &v) && evaluate_arguments(ev, f, chain->b, chain->line, &c) &&
-           lzt__filter_apply(ev, chain->name, &v, &c, r);
+    if (ev->depth++ > 4 * DEPTH_MAX) return lzt__eval_fail(ev, chain->line, "the template nests too deeply");
+    bool ok = filter_block(ev, f, chain->a, text, &v) && evaluate_arguments(ev, f, chain->b, chain->line, &c) &&
+              lzt__filter_apply(ev, chain->name, &v, &c, r);
+    ev->depth--;
+    return ok;
 }
 
 static bool run_set_block(lzt__eval *ev, lzt__frame *f, const lzt__node *n)
@@ -984,6 +1015,7 @@ void lzt__eval_begin(lzt__eval *ev, const lzt__jinja *jinja, const char *where)
     ev->jinja = jinja;
     ev->where = where;
     ev->out.size = 0;
+    ev->out.value_count = 0;
     ev->to = &ev->out;
     ev->root = (lzt__frame){0};
     ev->marks = 0;

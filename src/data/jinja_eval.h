@@ -69,6 +69,9 @@ typedef struct lzt__call {
 /* Notes an error (the first one stays) and returns false. */
 bool lzt__eval_fail(lzt__eval *ev, uint32_t line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 bool lzt__eval_no_memory(lzt__eval *ev);
+/* Counts work that grows with a value's size among the steps. */
+bool lzt__eval_spend(lzt__eval *ev, uint64_t steps, uint32_t line);
+bool lzt__eval_equal(lzt__eval *ev, const lzt__value *a, const lzt__value *b, uint32_t line, bool *result);
 /* The argument at place, or called name; NULL: not given. */
 const lzt__value *lzt__call_argument(const lzt__call *c, uint32_t place, const char *name);
 /* All items of what can be iterated: a list as it is, a dict's keys, a string's characters. */

@@ -168,7 +168,9 @@ static bool f_length(lzt__eval *ev, const lzt__value *v, const lzt__call *c, lzt
 {
     switch (v->kind) {
     case LZT__KIND_UNDEFINED: return integer(0, r);
-    case LZT__KIND_STRING: return integer((int64_t)lzt__utf8_count(v->string->bytes, v->string->size), r);
+    case LZT__KIND_STRING:
+        return lzt__eval_spend(ev, v->string->size / 64, c->line) &&
+               integer((int64_t)lzt__utf8_count(v->string->bytes, v->string->size), r);
     case LZT__KIND_LIST:
     case LZT__KIND_TUPLE: return integer(v->list->count, r);
     case LZT__KIND_DICT: return integer(v->dict->count, r);
@@ -201,8 +203,8 @@ static bool f_float(lzt__eval *ev, const lzt__value *v, const lzt__call *c, lzt_
     char text[64], *end;
     (void)ev;
     *r = otherwise ? *otherwise : (lzt__value){LZT__KIND_FLOAT, {.real = 0}};
-    double d = v->kind == LZT__KIND_INT ? (double)v->integer : v->kind == LZT__KIND_FLOAT ? v->real : v->truth;
-    if (v->kind == LZT__KIND_INT || v->kind == LZT__KIND_FLOAT || v->kind == LZT__KIND_BOOL) {
+    double d;
+    if (lzt__value_number(v, &d)) {
         *r = (lzt__value){LZT__KIND_FLOAT, {.real = d}};
     } else if (v->kind == LZT__KIND_STRING && v->string->size && v->string->size < sizeof text) {
         memcpy(text, v->string->bytes, v->string->size);
@@ -294,24 +296,50 @@ static bool sort_key(lzt__eval *ev, const lzt__value *v, bool case_sensitive, lz
     return v->kind != LZT__KIND_STRING || case_sensitive || lzt__string_case(ev, v->string, 'l', key);
 }
 
+/* What a sort works on: items and their keys, n of each. */
+typedef struct sorting {
+    lzt__value *item, *key;
+} sorting;
+
+/* Merges from[begin, middle) and from[middle, end), both sorted, into `to`; equals keep their order. */
+static bool merge(lzt__eval *ev, const sorting *from, const sorting *to, const uint32_t cut[3], bool reverse,
+                  uint32_t line)
+{
+    uint32_t a = cut[0], b = cut[1];
+    for (uint32_t at = cut[0]; at < cut[2]; at++) {
+        int order = a == cut[1];
+        if (a < cut[1] && b < cut[2]) {
+            if (!lzt__value_order(&from->key[a], &from->key[b], &order))
+                return lzt__eval_fail(ev, line, "'%s' and '%s' cannot be ordered", lzt__kind_name(&from->key[a]),
+                                      lzt__kind_name(&from->key[b]));
+            if (reverse) order = (order < 0) - (order > 0);
+        }
+        uint32_t next = order > 0 ? b++ : a++;
+        to->item[at] = from->item[next];
+        to->key[at] = from->key[next];
+    }
+    return true;
+}
+
 /* Sorts items by keys, stably. */
 static bool sort_by(lzt__eval *ev, lzt__list *items, lzt__value *key, bool reverse, uint32_t line)
 {
-    for (uint32_t i = 1; i < items->count; i++) {
-        lzt__value x = items->item[i], k = key[i];
-        uint32_t at = i;
-        for (; at; at--) {
-            int order;
-            if (!lzt__value_order(&key[at - 1], &k, &order))
-                return lzt__eval_fail(ev, line, "'%s' and '%s' cannot be ordered", lzt__kind_name(&key[at - 1]),
-                                      lzt__kind_name(&k));
-            if (reverse ? order >= 0 : order <= 0) break;
-            items->item[at] = items->item[at - 1];
-            key[at] = key[at - 1];
+    uint32_t n = items->count;
+    lzt__value *room = lzt__arena_take(&ev->arena, 2 * ((uint64_t)n + 1) * sizeof *room);
+    if (!room) return lzt__eval_no_memory(ev);
+    sorting from = {items->item, key}, to = {room, room + n + 1};
+    for (uint64_t width = 1; width < n; width *= 2) {
+        if (!lzt__eval_spend(ev, n, line)) return false;
+        for (uint64_t begin = 0; begin < n; begin += 2 * width) {
+            uint64_t middle = begin + width < n ? begin + width : n, end = middle + width < n ? middle + width : n;
+            const uint32_t cut[3] = {(uint32_t)begin, (uint32_t)middle, (uint32_t)end};
+            if (!merge(ev, &from, &to, cut, reverse, line)) return false;
         }
-        items->item[at] = x;
-        key[at] = k;
+        sorting other = from;
+        from = to;
+        to = other;
     }
+    items->item = from.item;
     return true;
 }
 
@@ -370,7 +398,9 @@ static bool f_unique(lzt__eval *ev, const lzt__value *v, const lzt__call *c, lzt
     for (uint32_t i = 0; i < r->list->count; i++) {
         bool known = false;
         if (!sort_key(ev, &r->list->item[i], sensitive, &key[n])) return false;
-        for (uint32_t k = 0; k < n && !known; k++) known = lzt__value_equal(&key[k], &key[n]);
+        if (!lzt__eval_spend(ev, n, c->line)) return false;
+        for (uint32_t k = 0; k < n && !known; k++)
+            if (!lzt__eval_equal(ev, &key[k], &key[n], c->line, &known)) return false;
         if (!known) r->list->item[n++] = r->list->item[i];
     }
     r->list->count = n;
@@ -593,12 +623,12 @@ bool lzt__test_apply(lzt__eval *ev, const char *name, const lzt__value *v, const
         if (!lzt__eval_string(ev, v, &s) || !lzt__string_case(ev, s.string, name[0], &changed)) return false;
         lzt__value opposite;
         if (!lzt__string_case(ev, s.string, name[0] == 'l' ? 'u' : 'l', &opposite)) return false;
-        *result = lzt__value_equal(&s, &changed) && !lzt__value_equal(&s, &opposite);
+        *result = lzt__value_equal(&s, &changed, NULL) && !lzt__value_equal(&s, &opposite, NULL);
         return true;
     }
     if (!other) return lzt__eval_fail(ev, c->line, "the test %s takes a value", name);
     if (!strcmp(name, "in")) return lzt__eval_contains(ev, v, other, c->line, result);
-    *result = lzt__value_equal(v, other);
+    if (!lzt__eval_equal(ev, v, other, c->line, result)) return false;
     if (is_one_of(name, "equalto", "eq") || !strcmp(name, "==")) return true;
     if (!strcmp(name, "sameas")) {
         *result = *result && v->kind == other->kind;

@@ -278,6 +278,7 @@ static bool string_call(lzt__eval *ev, const lzt__string *s, const char *name, c
     const lzt__value *a = lzt__call_argument(c, 0, NULL), *b = lzt__call_argument(c, 1, NULL),
                      *n = lzt__call_argument(c, 2, "count");
     const lzt__string *text = a && a->kind == LZT__KIND_STRING ? a->string : NULL;
+    if (!lzt__eval_spend(ev, s->size / 64, c->line)) return false;
     if (!strcmp(name, "split") || !strcmp(name, "rsplit")) return split(ev, s, c, name[0] == 'r', r);
     if (!strcmp(name, "splitlines")) return split_lines(ev, s, r);
     if (!strcmp(name, "upper") || !strcmp(name, "lower") || !strcmp(name, "title") || !strcmp(name, "capitalize"))
@@ -339,9 +340,12 @@ static bool list_call(lzt__eval *ev, const lzt__list *l, const char *name, const
     const lzt__value *what = lzt__call_argument(c, 0, NULL);
     int64_t n = 0;
     if (!what) return lzt__eval_fail(ev, c->line, "%s takes a value", name);
+    if (!lzt__eval_spend(ev, l->count, c->line)) return false;
     *r = (lzt__value){LZT__KIND_INT, {0}};
     for (uint32_t i = 0; i < l->count; i++) {
-        if (!lzt__value_equal(&l->item[i], what)) continue;
+        bool same;
+        if (!lzt__eval_equal(ev, &l->item[i], what, c->line, &same)) return false;
+        if (!same) continue;
         n++;
         r->integer = i;
         if (name[0] == 'i') return true;

@@ -442,6 +442,8 @@ static lzt__node *target_name(lzt__scanner *p)
     n->name = p->t.text;
     lzt__scan_next(p);
     if (!lzt__scan_skip_symbol(p, ".")) return n;
+    if (p->t.type != T_NAME)
+        return lzt__scan_fail(p, p->t.line, "a name was expected behind the dot, not %s", lzt__scan_shown(p));
     return attribute(p, n);
 }
 

@@ -2,6 +2,7 @@
  * one; the parser says when a tag begins. */
 #include "data/jinja_scan.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,12 +183,12 @@ static void scan_number(lzt__scanner *p)
     text[n] = 0;
     p->at = i;
     p->t.type = T_NUMBER;
+    errno = 0;
     if (real)
         p->t.value = (lzt__value){LZT__KIND_FLOAT, {.real = strtod(text, NULL)}};
-    else if (n < 19)
-        p->t.value = (lzt__value){LZT__KIND_INT, {.integer = strtoll(text, NULL, 10)}};
     else
-        lzt__scan_fail(p, p->line, "the number %s is not supported", text);
+        p->t.value = (lzt__value){LZT__KIND_INT, {.integer = strtoll(text, NULL, 10)}};
+    if (!real && (errno || n == sizeof text - 1)) lzt__scan_fail(p, p->line, "the number %s is not supported", text);
 }
 
 static bool is_name_start(char c)

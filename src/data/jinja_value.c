@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEPTH_MAX 200
+#define DEPTH_MAX  200
+#define VALUES_MAX 2000000             /* values of one comparison or text: a list may hold one list many times */
+#define OUT_MAX    (UINT64_C(1) << 28) /* bytes of a text */
 
 struct lzt__arena_block {
     lzt__arena_block *next;
@@ -60,7 +62,7 @@ bool lzt__out_reserve(lzt__out *out, uint64_t more)
 {
     if (out->capacity - out->size >= more) return true;
     uint64_t capacity = out->capacity * 2 + more + 256;
-    if (capacity > UINT32_MAX / 2) return false;
+    if (out->size + more > OUT_MAX) return false;
     char *bytes = realloc(out->bytes, capacity);
     if (bytes) out->bytes = bytes;
     uint8_t *mark = bytes ? realloc(out->mark, capacity) : NULL;
@@ -150,7 +152,7 @@ bool lzt__value_dict(lzt__arena *arena, uint32_t capacity, lzt__value *value)
 static lzt__value *slot_of(const lzt__dict *dict, const lzt__value *key)
 {
     for (uint32_t i = 0; i < dict->count; i++)
-        if (lzt__value_equal(&dict->key[i], key)) return &dict->value[i];
+        if (lzt__value_equal(&dict->key[i], key, NULL)) return &dict->value[i];
     return NULL;
 }
 
@@ -259,7 +261,7 @@ bool lzt__value_truth(const lzt__value *v)
     }
 }
 
-static bool as_number(const lzt__value *v, double *x)
+bool lzt__value_number(const lzt__value *v, double *x)
 {
     if (v->kind == LZT__KIND_BOOL)
         *x = v->truth;
@@ -272,40 +274,58 @@ static bool as_number(const lzt__value *v, double *x)
     return true;
 }
 
-bool lzt__value_equal(const lzt__value *a, const lzt__value *b)
+/* 1: equal, 0: different, -1: nested too deeply or too large to say. left: values that may still be compared. */
+static int equal_within(const lzt__value *a, const lzt__value *b, uint32_t depth, uint64_t *left);
+
+static int equal_dicts(const lzt__dict *a, const lzt__dict *b, uint32_t depth, uint64_t *left)
+{
+    int same = a->count == b->count;
+    for (uint32_t i = 0; same == 1 && i < a->count; i++) {
+        const lzt__value *other = lzt__dict_get(b, &a->key[i]);
+        same = other ? equal_within(&a->value[i], other, depth + 1, left) : 0;
+    }
+    return same;
+}
+
+static int equal_within(const lzt__value *a, const lzt__value *b, uint32_t depth, uint64_t *left)
 {
     double x, y;
-    if (as_number(a, &x) && as_number(b, &y)) {
+    if (depth > DEPTH_MAX || !(*left)--) return -1;
+    if (lzt__value_number(a, &x) && lzt__value_number(b, &y)) {
         if (a->kind == LZT__KIND_INT && b->kind == LZT__KIND_INT) return a->integer == b->integer;
         return x == y;
     }
-    if (a->kind != b->kind) return false;
+    if (a->kind != b->kind) return 0;
     switch (a->kind) {
     case LZT__KIND_UNDEFINED:
-    case LZT__KIND_NONE: return true;
+    case LZT__KIND_NONE: return 1;
     case LZT__KIND_STRING:
         return a->string->size == b->string->size && !memcmp(a->string->bytes, b->string->bytes, a->string->size);
     case LZT__KIND_LIST:
-    case LZT__KIND_TUPLE:
-        if (a->list->count != b->list->count) return false;
-        for (uint32_t i = 0; i < a->list->count; i++)
-            if (!lzt__value_equal(&a->list->item[i], &b->list->item[i])) return false;
-        return true;
-    case LZT__KIND_DICT:
-        if (a->dict->count != b->dict->count) return false;
-        for (uint32_t i = 0; i < a->dict->count; i++) {
-            const lzt__value *other = lzt__dict_get(b->dict, &a->dict->key[i]);
-            if (!other || !lzt__value_equal(&a->dict->value[i], other)) return false;
-        }
-        return true;
+    case LZT__KIND_TUPLE: {
+        int same = a->list->count == b->list->count;
+        for (uint32_t i = 0; same == 1 && i < a->list->count; i++)
+            same = equal_within(&a->list->item[i], &b->list->item[i], depth + 1, left);
+        return same;
+    }
+    case LZT__KIND_DICT: return equal_dicts(a->dict, b->dict, depth, left);
     default: return a->any == b->any;
     }
 }
 
-bool lzt__value_order(const lzt__value *a, const lzt__value *b, int *order)
+bool lzt__value_equal(const lzt__value *a, const lzt__value *b, bool *unknown)
+{
+    uint64_t left = VALUES_MAX;
+    int same = equal_within(a, b, 0, &left);
+    if (unknown) *unknown = same < 0;
+    return same == 1;
+}
+
+static bool order_within(const lzt__value *a, const lzt__value *b, int *order, uint32_t depth, uint64_t *left)
 {
     double x, y;
-    if (as_number(a, &x) && as_number(b, &y)) {
+    if (depth > DEPTH_MAX) return false;
+    if (lzt__value_number(a, &x) && lzt__value_number(b, &y)) {
         if (a->kind == LZT__KIND_INT && b->kind == LZT__KIND_INT)
             *order = (a->integer > b->integer) - (a->integer < b->integer);
         else
@@ -321,11 +341,18 @@ bool lzt__value_order(const lzt__value *a, const lzt__value *b, int *order)
     }
     if (a->kind != LZT__KIND_LIST && a->kind != LZT__KIND_TUPLE) return false;
     for (uint32_t i = 0; i < a->list->count && i < b->list->count; i++) {
-        if (lzt__value_equal(&a->list->item[i], &b->list->item[i])) continue;
-        return lzt__value_order(&a->list->item[i], &b->list->item[i], order);
+        int same = equal_within(&a->list->item[i], &b->list->item[i], depth + 1, left);
+        if (same < 0) return false;
+        if (!same) return order_within(&a->list->item[i], &b->list->item[i], order, depth + 1, left);
     }
     *order = (a->list->count > b->list->count) - (a->list->count < b->list->count);
     return true;
+}
+
+bool lzt__value_order(const lzt__value *a, const lzt__value *b, int *order)
+{
+    uint64_t left = VALUES_MAX;
+    return order_within(a, b, order, 0, &left);
 }
 
 const char *lzt__kind_name(const lzt__value *v)
@@ -424,7 +451,7 @@ static bool repr_dict(lzt__out *out, const lzt__dict *d, uint32_t depth)
 
 bool lzt__value_repr(lzt__out *out, const lzt__value *v, uint32_t depth)
 {
-    if (depth > DEPTH_MAX) return false;
+    if (depth > DEPTH_MAX || out->value_count++ > VALUES_MAX) return false;
     switch (v->kind) {
     case LZT__KIND_STRING: return repr_string(out, v->string);
     case LZT__KIND_LIST:
@@ -527,7 +554,7 @@ static bool dump_dict(lzt__out *out, const lzt__dict *d, const lzt__dump *how, u
 bool lzt__value_dump(lzt__out *out, const lzt__value *v, const lzt__dump *how, uint32_t depth, const char **what)
 {
     *what = NULL;
-    if (depth > DEPTH_MAX) return false;
+    if (depth > DEPTH_MAX || out->value_count++ > VALUES_MAX) return false;
     switch (v->kind) {
     case LZT__KIND_NONE: return put_text(out, "null", 0);
     case LZT__KIND_BOOL: return put_text(out, v->truth ? "true" : "false", 0);

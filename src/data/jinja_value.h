@@ -78,8 +78,8 @@ typedef struct lzt__method {
 struct lzt__value {
     uint8_t kind; /* lzt__kind */
     union {
+        int64_t integer; /* the first and the widest: {KIND, {0}} clears them all */
         bool truth;
-        int64_t integer;
         double real;
         lzt__string *string;
         lzt__list *list;
@@ -90,14 +90,17 @@ struct lzt__value {
     };
 };
 
+_Static_assert(sizeof(lzt__value) == 2 * sizeof(int64_t), "no member of a value is wider than its first");
+
 /* A growing text with marks. */
 typedef struct lzt__out {
     char *bytes;
     uint8_t *mark;
     uint64_t size, capacity;
+    uint32_t value_count; /* values written, of which there is a limit: see VALUES_MAX */
 } lzt__out;
 
-bool lzt__out_reserve(lzt__out *out, uint64_t more); /* false: no memory */
+bool lzt__out_reserve(lzt__out *out, uint64_t more); /* false: no memory, or a text above 256 MiB */
 void lzt__out_free(lzt__out *out);
 bool lzt__out_put(lzt__out *out, const char *bytes, uint64_t size, uint8_t marks);
 bool lzt__out_string(lzt__out *out, const lzt__string *s);
@@ -117,12 +120,15 @@ const lzt__value *lzt__dict_find(const lzt__dict *dict, const char *key);
 lzt_status lzt__value_from_json(lzt__arena *arena, const lzt__json *node, lzt__value *value, lzt_error *err);
 
 bool lzt__value_truth(const lzt__value *v);
-bool lzt__value_equal(const lzt__value *a, const lzt__value *b);
+/* Sets *x to an integer's, a float's or a boolean's value; false: no number. */
+bool lzt__value_number(const lzt__value *v, double *x);
+/* *unknown (NULL: not asked): the values nest too deeply, or are too many, to say; false is returned. */
+bool lzt__value_equal(const lzt__value *a, const lzt__value *b, bool *unknown);
 /* Sets *order to <0, 0, >0; false where Python would raise. */
 bool lzt__value_order(const lzt__value *a, const lzt__value *b, int *order);
 const char *lzt__kind_name(const lzt__value *v); /* as Python names the type */
 
-/* str(v), repr(v); false: no memory, or nested too deeply. Numbers and the like get `marks`. */
+/* str(v), repr(v); false: no memory, nested too deeply or too many. Numbers and the like get `marks`. */
 bool lzt__value_str(lzt__out *out, const lzt__value *v, uint8_t marks);
 bool lzt__value_repr(lzt__out *out, const lzt__value *v, uint32_t depth);
 

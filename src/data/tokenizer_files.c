@@ -160,7 +160,7 @@ static lzt_status read_ranks(lzt_tokenizer *t, const char *text, uint64_t size, 
             char *stop = NULL;
             unsigned long rank = space ? strtoul(space + 1, &stop, 10) : 0;
             bool fresh = true;
-            if (n <= 0 || stop == space + 1 || rank >= 1u << 30)
+            if (n <= 0 || stop == space + 1 || rank >= LZT__ID_LIMIT)
                 return lzt_fail(err, LZT_ERR_DATA, where, "line %llu is not a token in base64 and its rank",
                                 (unsigned long long)line);
             lzt_status s = lzt__vocab_add(&t->vocab, bytes, (uint32_t)n, (uint32_t)rank, &fresh, err);

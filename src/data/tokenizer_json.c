@@ -229,8 +229,8 @@ static lzt_status vocabulary(loading *l, const lzt__json *vocab)
         const char *bytes;
         uint32_t size;
         bool fresh = true;
-        if (!lzt__json_integer(c, &id) || id < 0 || id >= 1 << 30)
-            return lzt_fail(l->err, LZT_ERR_DATA, l->where, "the id of token %.*s is not a number below 2^30",
+        if (!lzt__json_integer(c, &id) || id < 0 || id >= LZT__ID_LIMIT)
+            return lzt_fail(l->err, LZT_ERR_DATA, l->where, "the id of token %.*s is not a number below 2^24",
                             (int)(c->key_size > 60 ? 60 : c->key_size), c->key);
         s = bytes_of(l, c->key, c->key_size, &bytes, &size);
         if (!s) s = lzt__vocab_add(&t->vocab, bytes, size, (uint32_t)id, &fresh, l->err);
@@ -356,7 +356,7 @@ static lzt_status one_added(loading *l, const lzt__json *node)
     const char *bytes;
     uint32_t size;
     if (!content || content->type != LZT__JSON_STRING || !lzt__json_integer(lzt__json_get(node, "id"), &id) || id < 0 ||
-        id >= 1 << 30)
+        id >= LZT__ID_LIMIT)
         return malformed(l, "an added token without content or id");
     if (!content->size) return LZT_OK;
     lzt_status s = bytes_of(l, content->text, content->size, &bytes, &size);

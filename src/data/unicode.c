@@ -211,15 +211,15 @@ static lzt_status decompose(const lzt__unicode *u, uint32_t code, uint32_t origi
     return s;
 }
 
-/* Stable order of each run of marks by combining class. */
+/* Stable order of each run of marks by combining class. The origins stay where they are, so that they do not fall. */
 static void sort_marks(const lzt__unicode *u, letters *l)
 {
     for (uint64_t i = 1; i < l->count; i++) {
-        letter x = l->at[i];
-        uint8_t k = u->ccc[x.code];
+        uint32_t code = l->at[i].code;
+        uint8_t k = u->ccc[code];
         uint64_t j = i;
-        for (; k && j && u->ccc[l->at[j - 1].code] > k; j--) l->at[j] = l->at[j - 1];
-        l->at[j] = x;
+        for (; k && j && u->ccc[l->at[j - 1].code] > k; j--) l->at[j].code = l->at[j - 1].code;
+        l->at[j].code = code;
     }
 }
 
