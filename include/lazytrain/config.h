@@ -72,7 +72,12 @@ typedef enum lzt_config_grad_dtype {
     LZT_CONFIG_GRAD_F32,
     LZT_CONFIG_GRAD_BF16
 } lzt_config_grad_dtype;
-/* The three below have the values of lzt_bad_row, lzt_truncation and lzt_loss_on (lazytrain/data.h). */
+/* The four below have the values of lzt_mix, lzt_bad_row, lzt_truncation and lzt_loss_on (lazytrain/data.h). */
+typedef enum lzt_config_mix {
+    LZT_CONFIG_MIX_CONCAT = 0,
+    LZT_CONFIG_MIX_INTERLEAVE_UNDER,
+    LZT_CONFIG_MIX_INTERLEAVE_OVER
+} lzt_config_mix;
 typedef enum lzt_config_bad_row { LZT_CONFIG_BAD_ROW_ERROR = 0, LZT_CONFIG_BAD_ROW_SKIP } lzt_config_bad_row;
 typedef enum lzt_config_truncation {
     LZT_CONFIG_TRUNCATE_KEEP_START = 0,
@@ -98,10 +103,14 @@ typedef struct lzt_config {
     const char *model_name_or_path; /* directory */
     const char *tokenizer;          /* NULL: the model's */
     const char *output_dir;
-    const char *dataset;
+    const char *dataset;      /* files and names of the registry, separated by commas */
     const char *eval_dataset; /* NULL: no evaluation */
     const char *dataset_dir;  /* of dataset_info.json */
-    uint64_t max_seq_length;  /* tokens; 0: nothing is truncated */
+    lzt_config_mix mix_strategy;
+    lzt_text_list interleave_probs; /* as written */
+    double *mix_weight;             /* [mix_weight_count] interleave_probs as numbers */
+    uint64_t mix_weight_count;      /* 0: none are given */
+    uint64_t max_seq_length;        /* tokens; 0: nothing is truncated */
     bool packing, group_by_length;
     const char *chat_template;                /* key `template`; NULL: none */
     const char *query_field, *response_field; /* both or none */

@@ -15,8 +15,11 @@
  * predicts, or -100 where there is no loss. What a row is made from (pre-tokenised lists, text, a conversation through
  * a chat template) only changes how it is produced.
  *
- * The file is mapped and only an index of rows is held; values are parsed when a row is read. Nothing here remembers a
+ * Files are mapped and only an index of rows is held; values are parsed when a row is read. Nothing here remembers a
  * position: order and batches are functions of (seed, epoch, index) and of the step, so resuming costs nothing.
+ *
+ * A dataset can be made of several sources: files, or names in a registry (docs/formats/data.md). Their rows are
+ * numbered one source after the other; an epoch visits each once, or mixes the sources by weight.
  *
  * Threads: a dataset, and every batcher over it, is used by one thread at a time. Ownership: options are copied; a
  * tokenizer or template named in them must outlive the dataset, the dataset its batchers.
@@ -59,12 +62,24 @@ typedef enum lzt_loss_on {
     LZT_LOSS_ALL            /* every token but the first */
 } lzt_loss_on;
 
+/* Which rows of its sources an epoch of a dataset holds. w: a source's share of the weights, n: its rows. */
+typedef enum lzt_mix {
+    LZT_MIX_CONCAT = 0, /* every row of every source once */
+    LZT_MIX_UNDER,      /* min(n / w) rows: the first source to run out ends the epoch; the next epoch goes on in the
+                           others where this one stopped */
+    LZT_MIX_OVER        /* max(n / w) rows: every row of every source at least once, those of the others again */
+} lzt_mix;
+
+/* Which side of a split by val_size a dataset is. */
+typedef enum lzt_side { LZT_SIDE_TRAIN = 0, LZT_SIDE_VALIDATION } lzt_side;
+
 typedef struct lzt_dataset_options {
     uint64_t struct_bytes;
-    const char *path;        /* JSONL, JSON array or CSV; also .gz and .zst */
+    const char *path;        /* a file (JSONL, JSON array, CSV, Arrow; also .gz and .zst), a name in the registry, or
+                                several of both separated by commas */
     uint64_t vocabulary;     /* rows of the embedding; an id outside 0..vocabulary-1 is an error. 0: not checked */
     uint64_t max_seq_length; /* tokens; 0: nothing is truncated */
-    uint64_t max_samples;    /* rows of the file that are used, from the start; 0: all */
+    uint64_t max_samples;    /* rows of each source that are used, from the start; 0: all */
     const lzt_tokenizer *tokenizer; /* NULL: pre-tokenised rows only */
     lzt_template *chat;             /* for conversations and pairs; NULL: a pair is query + response as they stand */
     const char *query_field;        /* of pairs; both or none. NULL: detected (query/response, question/answer, */
@@ -73,17 +88,27 @@ typedef struct lzt_dataset_options {
     lzt_truncation truncation;
     lzt_loss_on loss_on;
     bool lazy; /* open only indexes rows, which are looked into when first used; so it is with files above 256 MiB */
+    const char *dataset_dir; /* of dataset_info.json; NULL: "data", where path names no file */
+    lzt_mix mix;
+    const double *weights; /* [weight_count] of the sources, in their order; NULL: equal. Used by UNDER and OVER */
+    uint64_t weight_count; /* 0, or the sources' number */
+    double val_size;       /* rows of the sources that are split off, chosen by split_seed: below 1 a share (rounded
+                              up), else a number; 0: none */
+    lzt_side side;         /* the side of the split that this dataset is */
+    uint64_t split_seed;
 } lzt_dataset_options;
 
 #define LZT_DATASET_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(lzt_dataset_options), NULL, 0, 0, 0, NULL, NULL, NULL, NULL, LZT_BAD_ROW_ERROR,                         \
-            LZT_TRUNCATE_KEEP_START, LZT_LOSS_ASSISTANT, false                                                         \
+            LZT_TRUNCATE_KEEP_START, LZT_LOSS_ASSISTANT, false, NULL, LZT_MIX_CONCAT, NULL, 0, 0, LZT_SIDE_TRAIN, 0    \
     }
 
-/* What became of the file's rows. rows_in = rows_out + every dropped_*. A lazy dataset counts what was read so far. */
+/* What became of the sources' rows. rows_in = rows_out + every dropped_*. A lazy dataset counts what was read so far.
+ * Broken text has one rule in every format: an unpaired surrogate escape and a byte that is not part of valid UTF-8
+ * become U+FFFD; a NUL (escaped in JSON, raw in CSV and Arrow) is a character like others. */
 typedef struct lzt_dataset_report {
-    uint64_t rows_in;           /* rows of the file, blank lines not counted */
+    uint64_t rows_in;           /* rows of the sources on this side of the split, blank lines not counted */
     uint64_t rows_out;          /* rows that train */
     uint64_t dropped_bad;       /* could not be read (on_bad_row: skip) */
     uint64_t dropped_too_long;  /* LZT_TRUNCATE_DROP */
@@ -92,10 +117,15 @@ typedef struct lzt_dataset_report {
     uint64_t truncated;         /* cut and kept */
     uint64_t blank_lines;
     uint64_t replaced_text;      /* rows with lone surrogates or bytes that are not UTF-8, replaced by U+FFFD */
+    uint64_t nul_text;           /* rows with a NUL in a text */
     uint64_t double_bos;         /* rows that begin with two BOS */
     uint64_t control_text;       /* rows whose content spells a control token (it stays text) */
     uint64_t first_dropped_line; /* line of the first row that was dropped for want of a trained token; 0: none */
-    uint64_t tokens, trained_tokens, longest; /* of rows_out */
+    uint64_t first_bad_line;     /* line of the first row that could not be read; 0: none */
+    const char *first_dropped_path, *first_bad_path; /* their files; NULL: none. Borrowed from the dataset */
+    uint64_t split_off;                              /* rows on the other side of the split */
+    bool lazy;                                       /* rows are looked into when first used */
+    uint64_t tokens, trained_tokens, longest;        /* of rows_out */
 } lzt_dataset_report;
 
 /* Opens and checks the file. Unless lazy, every row is read once: broken rows, ids outside the vocabulary, and a file
@@ -122,8 +152,28 @@ typedef struct lzt_question {
 } lzt_question;
 /* Borrowed until the dataset's next call. Errors: the row has no question with an answer. */
 LZT_EXPORT lzt_status lzt_dataset_question(lzt_dataset *dataset, uint64_t row, lzt_question *question, lzt_error *err);
-/* 1-based line of the row in its file (of the element's first line in a JSON array). */
+/* 1-based line of the row in its file (of the element's first line in a JSON array; the row's number in Arrow). */
 LZT_EXPORT uint64_t lzt_dataset_line(const lzt_dataset *dataset, uint64_t row);
+/* Rows of an epoch: lzt_dataset_rows, or what the mix makes of it. */
+LZT_EXPORT uint64_t lzt_dataset_epoch_rows(const lzt_dataset *dataset);
+/* The row at place index (0..epoch_rows-1) of an epoch: a function of its arguments and of the sources' sizes, in
+ * constant time and memory. Unless shuffled, sources alternate by their weights and rows come in file order. */
+LZT_EXPORT uint64_t lzt_dataset_epoch_row(const lzt_dataset *dataset, uint64_t seed, bool shuffled, uint64_t epoch,
+                                          uint64_t index);
+/* false when every epoch holds the same rows */
+LZT_EXPORT bool lzt_dataset_epochs_differ(const lzt_dataset *dataset);
+
+/* One of a dataset's sources. */
+typedef struct lzt_dataset_source {
+    const char *name, *path; /* as path named it; its file. Borrowed */
+    uint64_t rows_in;        /* rows of the file that are used, on this side of the split */
+    uint64_t rows;           /* of lzt_dataset_rows */
+    uint64_t rows_per_epoch;
+    uint64_t blank_lines;
+} lzt_dataset_source;
+
+LZT_EXPORT uint64_t lzt_dataset_source_count(const lzt_dataset *dataset);
+LZT_EXPORT void lzt_dataset_get_source(const lzt_dataset *dataset, uint64_t index, lzt_dataset_source *source);
 LZT_EXPORT void lzt_dataset_get_report(const lzt_dataset *dataset, lzt_dataset_report *report);
 LZT_EXPORT const char *lzt_dataset_path(const lzt_dataset *dataset);
 /* Rows are looked into when first used, so that the report is not complete. */
@@ -194,9 +244,6 @@ LZT_EXPORT lzt_status lzt_batcher_loss_count(lzt_batcher *batcher, uint64_t step
 /* Fills micro-batch m of the step. LZT_ERR_USAGE when its tokens exceed the capacity. */
 LZT_EXPORT lzt_status lzt_batcher_fill(lzt_batcher *batcher, uint64_t step, uint64_t m, lzt_micro_batch *out,
                                        lzt_error *err);
-/* The dataset row at place index (0..rows-1) of the epoch: a permutation named by (seed, epoch), in constant time and
- * memory; the index itself when shuffling is off. */
-LZT_EXPORT uint64_t lzt_order_row(const lzt_batcher_options *options, uint64_t rows, uint64_t epoch, uint64_t index);
 
 #ifdef __cplusplus
 }

@@ -42,18 +42,22 @@ void lzt__text_add(lzt__text *text, const char *fmt, ...)
     text->bytes += (size_t)bytes;
 }
 
+void lzt__text_add_json_part(lzt__text *text, const char *data, size_t bytes)
+{
+    for (size_t i = 0, plain = 0; i <= bytes; i++) {
+        unsigned char byte = i < bytes ? (unsigned char)data[i] : 0;
+        if (byte >= 0x20 && byte != '"' && byte != '\\') continue;
+        lzt__text_add_bytes(text, data + plain, i - plain);
+        plain = i + 1;
+        if (i == bytes) return;
+        lzt__text_add(text, byte < 0x20 ? "\\u%04x" : "\\%c", byte);
+    }
+}
+
 void lzt__text_add_json(lzt__text *text, const char *string)
 {
     lzt__text_add_bytes(text, "\"", 1);
-    for (const char *at = string; *at; at++) {
-        unsigned char byte = (unsigned char)*at;
-        if (byte == '"' || byte == '\\')
-            lzt__text_add(text, "\\%c", byte);
-        else if (byte < 0x20)
-            lzt__text_add(text, "\\u%04x", byte);
-        else
-            lzt__text_add_bytes(text, at, 1);
-    }
+    lzt__text_add_json_part(text, string, strlen(string));
     lzt__text_add_bytes(text, "\"", 1);
 }
 

@@ -22,6 +22,8 @@ void lzt__text_add(lzt__text *text, const char *fmt, ...) __attribute__((format(
 void lzt__text_add_bytes(lzt__text *text, const char *data, size_t bytes);
 /* A UTF-8 string as a JSON string, with its quotes. */
 void lzt__text_add_json(lzt__text *text, const char *string);
+/* Bytes of a JSON string without its quotes: NUL and other control characters are escaped, all else goes as it is. */
+void lzt__text_add_json_part(lzt__text *text, const char *data, size_t bytes);
 /* count times the same byte. */
 void lzt__text_pad(lzt__text *text, char byte, size_t count);
 void lzt__text_free(lzt__text *text);

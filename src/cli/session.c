@@ -66,38 +66,53 @@ lzt_status lzt_session_open_template(lzt_session *s, const char *name, lzt_error
     return status == LZT_ERR_USAGE && !name ? LZT_OK : status;
 }
 
-static lzt_status open_dataset(const lzt_session *s, const char *path, lzt_template *chat, lzt_dataset **dataset,
-                               lzt_error *err)
+/* What the config says of every dataset, whichever its part in the run. */
+static lzt_dataset_options dataset_options(const lzt_session *s, const char *path)
 {
     const lzt_config *c = s->config;
     lzt_dataset_options options = LZT_DATASET_OPTIONS_INIT;
     options.path = path;
     options.vocabulary = s->info->vocabulary;
     options.tokenizer = s->tokenizer;
-    options.chat = chat;
-    if (c) {
-        options.max_seq_length = c->max_seq_length;
-        options.max_samples = c->max_samples;
-        options.query_field = c->query_field;
-        options.response_field = c->response_field;
-        options.on_bad_row = (lzt_bad_row)c->on_bad_row;
-        options.truncation = (lzt_truncation)c->truncation;
-        options.loss_on = (lzt_loss_on)c->loss_on;
-    }
-    return lzt_dataset_open(&options, dataset, err);
+    options.chat = s->chat;
+    if (!c) return options;
+    options.dataset_dir = c->dataset_dir;
+    options.max_seq_length = c->max_seq_length;
+    options.max_samples = c->max_samples;
+    options.query_field = c->query_field;
+    options.response_field = c->response_field;
+    options.on_bad_row = (lzt_bad_row)c->on_bad_row;
+    options.truncation = (lzt_truncation)c->truncation;
+    options.loss_on = (lzt_loss_on)c->loss_on;
+    return options;
 }
 
 lzt_status lzt_session_open_dataset(const lzt_session *s, const char *path, lzt_dataset **dataset, lzt_error *err)
 {
-    return open_dataset(s, path, s->chat, dataset, err);
+    lzt_dataset_options options = dataset_options(s, path);
+    return lzt_dataset_open(&options, dataset, err);
 }
 
-/* The training rows are made on a thread of their own, beside evaluation: they have a template of their own. */
-static lzt_status open_train(lzt_session *s, lzt_error *err)
+/* The training rows, and the rows of evaluation: of their own, or split off. */
+static lzt_status open_datasets(lzt_session *s, lzt_error *err)
 {
-    lzt_status status =
-        s->chat ? lzt_template_open(s->config->chat_template, s->info->directory, &s->train_chat, err) : LZT_OK;
-    return status ? status : open_dataset(s, s->config->dataset, s->train_chat, &s->train, err);
+    const lzt_config *c = s->config;
+    lzt_dataset_options options = dataset_options(s, c->dataset);
+    options.val_size = c->val_size;
+    options.split_seed = c->seed;
+    options.side = LZT_SIDE_VALIDATION;
+    lzt_status status = LZT_OK;
+    if (c->val_size > 0) status = lzt_dataset_open(&options, &s->eval, err);
+    /* The training rows are made on a thread of their own, beside evaluation: they have a template of their own. */
+    if (!status && s->chat) status = lzt_template_open(c->chat_template, s->info->directory, &s->train_chat, err);
+    options.chat = s->train_chat;
+    options.side = LZT_SIDE_TRAIN;
+    options.mix = (lzt_mix)c->mix_strategy;
+    options.weights = c->mix_weight;
+    options.weight_count = c->mix_weight_count;
+    if (!status) status = lzt_dataset_open(&options, &s->train, err);
+    if (!status && c->eval_dataset) status = lzt_session_open_dataset(s, c->eval_dataset, &s->eval, err);
+    return status;
 }
 
 lzt_status lzt_session_open_data(lzt_session *s, lzt_error *err)
@@ -120,8 +135,7 @@ lzt_status lzt_session_open_data(lzt_session *s, lzt_error *err)
     }
     lzt_status status = lzt_session_open_tokenizer(s, c->tokenizer, err);
     if (!status) status = lzt_session_open_template(s, c->chat_template, err);
-    if (!status) status = open_train(s, err);
-    if (!status && c->eval_dataset) status = lzt_session_open_dataset(s, c->eval_dataset, &s->eval, err);
+    if (!status) status = open_datasets(s, err);
     if (!status) status = lzt_batcher_create(s->train, &options, &s->batcher, err);
     return status;
 }

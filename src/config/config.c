@@ -247,6 +247,38 @@ static lzt_status fold_warmup(lzt_config *config, lzt_error *err)
     return LZT_OK;
 }
 
+/* One number of a list, as YAML's items or separated by commas; *at moves behind it. */
+static bool next_weight(const char **at, double *weight, const char **why)
+{
+    char word[64];
+    const char *end = strchrnul(*at, ',');
+    snprintf(word, sizeof word, "%.*s", (int)(end - *at), *at + strspn(*at, " "));
+    *at = *end ? end + 1 : NULL;
+    for (size_t n = strlen(word); n && word[n - 1] == ' '; n--) word[n - 1] = 0;
+    if (!lzt__scalar_real(word, weight, why)) return false;
+    *why = "is not above 0";
+    return *weight > 0;
+}
+
+static lzt_status fold_weights(lzt_config *config, lzt_error *err)
+{
+    const lzt_text_list *list = &config->interleave_probs;
+    int index = key_index("interleave_probs");
+    if (list->count && config->mix_strategy == LZT_CONFIG_MIX_CONCAT) {
+        fail_key(config, index, err, "interleave_probs has no effect with mix_strategy: concat");
+        return lzt_hint(err, "set mix_strategy: interleave_under or interleave_over");
+    }
+    for (uint64_t i = 0; i < list->count; i++)
+        for (const char *at = list->item[i], *why = ""; at;) {
+            double *grown = realloc(config->mix_weight, (config->mix_weight_count + 1) * sizeof *grown);
+            if (!grown) return no_memory(err);
+            config->mix_weight = grown;
+            if (!next_weight(&at, &grown[config->mix_weight_count++], &why))
+                return fail_key(config, index, err, "interleave_probs: '%.100s' %s", list->item[i], why);
+        }
+    return LZT_OK;
+}
+
 /* train_on_prompt and mask_history are other words for loss_on. */
 static lzt_status fold_loss_on(lzt_config *config, lzt_error *err)
 {
@@ -275,8 +307,10 @@ static void fold_strategies(lzt_config *config)
     origin *o = config->private_data->origin;
     if (config->eval_strategy == LZT_CONFIG_STRATEGY_NO) {
         config->eval_dataset = NULL;
+        config->val_size = 0;
         o[key_index("eval_dataset")] = o[key_index("eval_strategy")];
         o[key_index("eval_dataset")].is_set = false;
+        if (o[key_index("val_size")].source) o[key_index("val_size")] = o[key_index("eval_strategy")];
     }
     if (config->eval_strategy == LZT_CONFIG_STRATEGY_EPOCH) {
         config->eval_steps = (lzt_steps){0};
@@ -307,6 +341,13 @@ static lzt_status check_pairs(const lzt_config *config, lzt_error *err)
         int index = key_index(config->query_field ? "query_field" : "response_field");
         return fail_key(config, index, err, "query_field and response_field go together");
     }
+    if (config->val_size > 0 && config->eval_dataset) {
+        fail_key(config, key_index("val_size"), err, "val_size and eval_dataset are both given");
+        return lzt_hint(err, "keep one: rows split off dataset, or rows of their own");
+    }
+    if (config->val_size >= 1 && config->val_size != floor(config->val_size))
+        return fail_key(config, key_index("val_size"), err,
+                        "val_size: %g is neither a share below 1 nor a number of rows", config->val_size);
     if (config->lr_min > 0 && config->lr_min_rate > 0)
         return fail_key(config, key_index("lr_scheduler_kwargs.min_lr_rate"), err,
                         "lr_scheduler_kwargs.min_lr and min_lr_rate are both given");
@@ -367,6 +408,7 @@ static lzt_status resolve(lzt_config *config, lzt_error *err)
 {
     lzt_status status = fold_warmup(config, err);
     if (!status) status = fold_loss_on(config, err);
+    if (!status) status = fold_weights(config, err);
     if (!status) status = check_pairs(config, err);
     if (!status) status = check_not_yet(config, err);
     if (status) return status;
@@ -443,6 +485,8 @@ void lzt_config_fini(lzt_config *config)
     if (p) {
         free(config->memory.sync.item);
         free(config->freeze.item);
+        free(config->interleave_probs.item);
+        free(config->mix_weight);
         free(config->note.item);
         lzt__strings_fini(&p->strings);
         free(p->origin);

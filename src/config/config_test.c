@@ -321,6 +321,33 @@ static void features_that_do_not_exist_yet(void **state)
     assert_true(seen > 0);
 }
 
+static void refused(const char *text, const char *says)
+{
+    assert_int_equal(load(text), LZT_ERR_USAGE);
+    if (!strstr(err.message, says)) fail_msg("%s", err.message);
+}
+
+static void datasets_and_their_weights(void **state)
+{
+    (void)state;
+    assert_int_equal(load("dataset: a, b\ndataset_dir: data\nmix_strategy: interleave_under\ninterleave_probs: 0.7, 3\n"
+                          "val_size: 0.1\nstreaming: true\n"),
+                     LZT_OK);
+    assert_int_equal(config.mix_strategy, LZT_CONFIG_MIX_INTERLEAVE_UNDER);
+    assert_int_equal(config.mix_weight_count, 2);
+    assert_true(config.mix_weight[0] == 0.7 && config.mix_weight[1] == 3);
+    assert_int_equal(load("mix_strategy: interleave_over\ninterleave_probs: [1, 1e-1, 2]\n"), LZT_OK);
+    assert_int_equal(config.mix_weight_count, 3);
+    assert_true(config.mix_weight[1] == 0.1);
+    refused("interleave_probs: 0.5\n", "has no effect with mix_strategy: concat");
+    refused("mix_strategy: interleave_over\ninterleave_probs: 0.5,x\n", "interleave_probs: '0.5,x' is not a number");
+    refused("mix_strategy: interleave_over\ninterleave_probs: [1, 0]\n", "interleave_probs: '0' is not above 0");
+    refused("val_size: 0.1\neval_dataset: e.jsonl\n", "val_size and eval_dataset are both given");
+    refused("val_size: 2.5\n", "val_size: 2.5 is neither a share below 1 nor a number of rows");
+    assert_int_equal(load("val_size: 0.1\neval_strategy: no\n"), LZT_OK);
+    assert_true(config.val_size == 0);
+}
+
 static void print(const lzt_key *key, const lzt_config *from, char text[512])
 {
     assert_true(lzt__value_print(key, from, true, text, 512));
@@ -340,8 +367,11 @@ static void every_key_reaches_its_field(void **state)
         static const char *const tries[] = {"true", "false", "0.5", "3", "5", "word", "cpu-checked", "adamw"};
         bool changed = false;
         for (size_t t = 0; t < sizeof tries / sizeof tries[0] && !changed; t++) {
-            const char *partner = !strcmp(key->name, "query_field") ? "response_field: r\n" : "query_field: q\n";
-            if (load_with(strstr(key->name, "_field") ? partner : "", key->name, tries[t])) continue;
+            const char *partner = !strcmp(key->name, "query_field")        ? "response_field: r\n"
+                                  : !strcmp(key->name, "response_field")   ? "query_field: q\n"
+                                  : !strcmp(key->name, "interleave_probs") ? "mix_strategy: interleave_over\n"
+                                                                           : "";
+            if (load_with(partner, key->name, tries[t])) continue;
             print(key, &config, after);
             changed = strcmp(before, after) != 0;
         }
@@ -447,6 +477,7 @@ int main(void)
         TEST(words_for_one_setting),
         TEST(overrides_win),
         TEST(features_that_do_not_exist_yet),
+        TEST(datasets_and_their_weights),
         TEST(every_key_reaches_its_field),
         TEST(resolved_config_loads_as_the_same),
         TEST(missing_files_and_keys),

@@ -5,7 +5,6 @@
  * rows of a window reordered. Packed, a unit is a pack; how many an epoch has depends on its order, so the epochs'
  * first steps are tabled when the batcher is made.
  */
-#include "base/rng.h"
 #include "data/grouper.h"
 #include "data/packer.h"
 #include "lazytrain/data.h"
@@ -40,15 +39,9 @@ struct lzt_batcher {
     uint64_t *pack_base; /* [epochs * (windows + 1)] packs of an epoch before a window */
 };
 
-uint64_t lzt_order_row(const lzt_batcher_options *options, uint64_t rows, uint64_t epoch, uint64_t index)
-{
-    assert(index < rows);
-    return options->disable_shuffling ? index : lzt__rng_permute(options->seed, epoch, rows, index);
-}
-
 static uint64_t row_at(const lzt_batcher *b, uint64_t epoch, uint64_t index)
 {
-    return lzt_order_row(&b->o, b->rows, epoch, index);
+    return lzt_dataset_epoch_row(b->dataset, b->o.seed, !b->o.disable_shuffling, epoch, index);
 }
 
 static lzt_status check_options(const lzt_batcher_options *o, lzt_error *err)
@@ -270,11 +263,13 @@ static lzt_status longest_row(lzt_batcher *b, uint64_t row, void *arg, lzt_error
     return s;
 }
 
-/* Walks all micro-batches of the run: O(rows of the run), counts only. In file order one epoch tells all. */
+/* Walks all micro-batches of the run: O(rows of the run), counts only. In file order one epoch tells all, unless the
+ * mix gives each epoch other rows. */
 static lzt_status find_capacity(lzt_batcher *b, lzt_error *err)
 {
     uint64_t steps = b->steps;
-    if (b->o.disable_shuffling && steps > b->steps_per_epoch) steps = b->steps_per_epoch;
+    bool alike = b->o.disable_shuffling && !lzt_dataset_epochs_differ(b->dataset);
+    if (alike && steps > b->steps_per_epoch) steps = b->steps_per_epoch;
     for (uint64_t step = 0; step < steps; step++)
         for (uint64_t m = 0, n = lzt_batcher_micro_batches(b, step); m < n; m++) {
             uint64_t epoch, begin, end, longest = 0;
@@ -308,7 +303,7 @@ lzt_status lzt_batcher_create(lzt_dataset *dataset, const lzt_batcher_options *o
     if (!b) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a batcher");
     b->o = *options;
     b->dataset = dataset;
-    b->rows = lzt_dataset_rows(dataset);
+    b->rows = lzt_dataset_epoch_rows(dataset);
     b->batch_units = b->o.micro_batch_rows * b->o.accumulation;
     b->window_rows = LZT__PACK_WINDOW;
     if (b->o.group_by_length && b->batch_units < LZT__PACK_WINDOW)

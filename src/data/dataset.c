@@ -1,167 +1,60 @@
-/* A dataset: the index over a file of rows, and rows made on demand. See lazytrain/data.h.
+/* A dataset: the index over the rows of its sources, and rows made on demand. See lazytrain/data.h.
  *
- * open walks the file once (unless lazy), so that what cannot train is found before the first step: each row is made,
+ * open walks the files once (unless lazy), so that what cannot train is found before the first step: each row is made,
  * cut by the truncation policy, counted, and forgotten again; its token counts stay in the index. read makes it anew.
  */
 #include "data/dataset.h"
 
+#include "base/rng.h"
+#include "data/mix.h"
+
 #include <assert.h>
-#include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define UNMEASURED UINT32_MAX
-#define LAZY_BYTES (UINT64_C(256) << 20) /* larger files are not read whole at open */
+#define LAZY_BYTES (UINT64_C(256) << 20)        /* larger files are not read whole at open */
+#define SPLIT_SEED UINT64_C(0x76616c5f73697a65) /* keeps the split's permutation apart from the epochs' */
 
-typedef struct entry {
-    uint64_t row; /* of the file */
-    uint32_t tokens, trained;
-} entry;
-
-struct lzt_dataset {
-    lzt_dataset_options o;
-    char *path, *query_field, *response_field;
-    lzt__rowfile file;
-    entry *index; /* [count] */
-    uint64_t count;
-    lzt_dataset_report report;
-    lzt__json_doc doc;
-    lzt__rowbuf buf;
-    lzt__rowmaker maker;
-    char *csv; /* a record as JSON */
-    uint64_t csv_capacity;
-};
-
-/* What the policies say about a row that could be read. */
-typedef enum verdict { TRAINS, UNTRAINED, TOO_LONG, CUT_AWAY } verdict;
-
-static void name_place(const lzt_dataset *d, uint64_t row, char *where, size_t size)
+static lzt_status no_memory(const lzt_dataset *d, const char *what, lzt_error *err)
 {
-    snprintf(where, size, "%s:%u", d->path, d->file.row[row].line);
+    return lzt_fail(err, LZT_ERR_NO_MEMORY, d->path, "no memory for %s", what);
 }
 
-/* A tokenizer can know more ids than the model has rows. */
-static lzt_status check_ids(const lzt_dataset *d, const char *where, lzt_error *err)
-{
-    for (uint64_t i = 0; d->o.vocabulary && i < d->buf.count; i++) {
-        uint64_t size, id = (uint64_t)d->buf.ids[i];
-        if (id < d->o.vocabulary) continue;
-        const char *text = lzt_tokenizer_bytes(d->o.tokenizer, d->buf.ids[i], &size);
-        lzt_fail(err, LZT_ERR_DATA, where, "token %llu (%.*s) is beyond the model's %llu rows", (unsigned long long)id,
-                 (int)(size > 40 ? 40 : size), text ? text : "", (unsigned long long)d->o.vocabulary);
-        return lzt_hint(err, "the tokenizer is not this model's");
-    }
-    return LZT_OK;
-}
+/* ---- counting ---- */
 
-/* Fills the row buffer from a row of the file. */
-static lzt_status make(lzt_dataset *d, uint64_t row, lzt_error *err)
+/* Keeps the place of the first row of its kind. */
+static void note_first(const lzt_dataset *d, uint64_t row, uint64_t *line, const char **path)
 {
-    char where[512];
-    name_place(d, row, where, sizeof where);
-    d->buf.count = 0;
-    d->buf.control_text = d->buf.double_bos = false;
-    const lzt__rowspan *span = &d->file.row[row];
-    const char *text = d->file.text + span->offset;
-    uint64_t size = span->size;
-    lzt_status s = LZT_OK;
-    if (d->file.kind == LZT__ROWFILE_CSV) {
-        s = lzt__csv_to_json(d->file.text + d->file.header.offset, d->file.header.size, text, size, where, &d->csv,
-                             &size, &d->csv_capacity, err);
-        text = d->csv;
-    }
-    if (!s) s = lzt__json_parse(&d->doc, text, size, where, err);
-    if (s) return s;
-    const lzt__json *root = d->doc.node;
-    if (root->type != LZT__JSON_OBJECT) return lzt_fail(err, LZT_ERR_DATA, where, "the row is not a JSON object");
-    if (lzt__json_get(root, "input_ids")) return lzt__row_pretokenised(root, d->o.vocabulary, where, &d->buf, err);
-    if (!d->maker.encoder) {
-        lzt_fail(err, LZT_ERR_DATA, where, "the row has no input_ids, and there is no tokenizer for its text");
-        return lzt_hint(err, "name one: tokenizer: DIR");
-    }
-    s = lzt__row_text(&d->maker, root, where, &d->buf, err);
-    return s ? s : check_ids(d, where, err);
-}
-
-static uint64_t count_trained(const lzt__rowbuf *buf)
-{
-    uint64_t n = 0;
-    for (uint64_t i = 1; i < buf->count; i++) n += buf->labels[i] != LZT_LABEL_NONE;
-    return n;
-}
-
-/* The window of max tokens that ends with the last trained token. */
-static uint64_t answer_window(const lzt__rowbuf *buf, uint64_t max)
-{
-    uint64_t last = buf->count;
-    while (last && buf->labels[last - 1] == LZT_LABEL_NONE) last--;
-    return last > max ? last - max : 0;
-}
-
-static lzt_status cut(lzt_dataset *d, uint64_t row, bool *was_cut, verdict *v, lzt_error *err)
-{
-    lzt__rowbuf *b = &d->buf;
-    uint64_t max = d->o.max_seq_length, begin = 0;
-    *was_cut = false;
-    *v = TRAINS;
-    if (!max || b->count <= max) return LZT_OK;
-    if (d->o.truncation == LZT_TRUNCATE_DROP) {
-        *v = TOO_LONG;
-        return LZT_OK;
-    }
-    if (d->o.truncation == LZT_TRUNCATE_ERROR) {
-        char where[512];
-        name_place(d, row, where, sizeof where);
-        lzt_fail(err, LZT_ERR_DATA, where, "the row has %llu tokens, max_seq_length is %llu",
-                 (unsigned long long)b->count, (unsigned long long)max);
-        return lzt_hint(err, "raise max_seq_length, or choose another truncation");
-    }
-    if (d->o.truncation == LZT_TRUNCATE_KEEP_ANSWER) begin = answer_window(b, max);
-    memmove(b->ids, b->ids + begin, max * sizeof *b->ids);
-    memmove(b->labels, b->labels + begin, max * sizeof *b->labels);
-    b->count = max;
-    *was_cut = true;
-    return LZT_OK;
-}
-
-/* Makes the row, cuts it and judges it. */
-static lzt_status produce(lzt_dataset *d, uint64_t row, bool *was_cut, verdict *v, lzt_error *err)
-{
-    lzt_status s = make(d, row, err);
-    if (s) return s;
-    bool any = count_trained(&d->buf) > 0;
-    s = cut(d, row, was_cut, v, err);
-    if (s) return s;
-    if (d->buf.count) d->buf.labels[0] = LZT_LABEL_NONE;
-    if (!any)
-        *v = UNTRAINED;
-    else if (*v == TRAINS && !count_trained(&d->buf))
-        *v = CUT_AWAY;
-    if (d->buf.count >= UNMEASURED) return lzt_fail(err, LZT_ERR_DATA, d->path, "a row has over 4 billion tokens");
-    return LZT_OK;
+    if (*line) return;
+    const lzt__source *s = lzt__sources_of(&d->sources, row);
+    *line = lzt__rowfile_line(&s->file, row - s->first);
+    *path = s->path;
 }
 
 static void drop(lzt_dataset *d, uint64_t row, uint64_t *counter)
 {
     ++*counter;
-    if (!d->report.first_dropped_line) d->report.first_dropped_line = d->file.row[row].line;
+    note_first(d, row, &d->report.first_dropped_line, &d->report.first_dropped_path);
 }
 
-/* Counts a produced row into the report; true when it trains. */
-static bool count(lzt_dataset *d, uint64_t row, bool was_cut, verdict v, uint32_t *trained)
+/* Counts a made row into the report; true when it trains. */
+static bool count(lzt_dataset *d, uint64_t row, bool was_cut, lzt__verdict v, uint32_t *trained)
 {
     lzt_dataset_report *r = &d->report;
     r->replaced_text += d->doc.replaced > 0;
+    r->nul_text += d->doc.nuls > 0;
     r->control_text += d->buf.control_text;
     r->double_bos += d->buf.double_bos;
-    if (v == TOO_LONG)
+    if (v == LZT__ROW_TOO_LONG)
         r->dropped_too_long++;
-    else if (v == UNTRAINED)
+    else if (v == LZT__ROW_UNTRAINED)
         drop(d, row, &r->dropped_untrained);
-    else if (v == CUT_AWAY)
+    else if (v == LZT__ROW_CUT_AWAY)
         drop(d, row, &r->dropped_cut);
-    if (v != TRAINS) return false;
-    *trained = (uint32_t)count_trained(&d->buf);
+    if (v != LZT__ROW_TRAINS) return false;
+    *trained = (uint32_t)lzt__rowbuf_trained(&d->buf);
     r->rows_out++;
     r->truncated += was_cut;
     r->tokens += d->buf.count;
@@ -171,15 +64,16 @@ static bool count(lzt_dataset *d, uint64_t row, bool was_cut, verdict v, uint32_
 }
 
 /* Looks into a row for the first time and fills its entry: tokens 0 when it does not train. */
-static lzt_status look(lzt_dataset *d, entry *e, lzt_error *err)
+static lzt_status look(lzt_dataset *d, lzt__entry *e, lzt_error *err)
 {
     bool was_cut;
-    verdict v;
-    lzt_status s = produce(d, e->row, &was_cut, &v, err);
+    lzt__verdict v;
+    lzt_status s = lzt__row_make(d, e->row, &was_cut, &v, err);
     uint32_t trained = 0;
     if (s == LZT_ERR_DATA && d->o.on_bad_row == LZT_BAD_ROW_SKIP) {
         d->report.dropped_bad++;
-        *e = (entry){e->row, 0, 0};
+        note_first(d, e->row, &d->report.first_bad_line, &d->report.first_bad_path);
+        *e = (lzt__entry){e->row, 0, 0};
         return LZT_OK;
     }
     if (s) return s;
@@ -188,6 +82,8 @@ static lzt_status look(lzt_dataset *d, entry *e, lzt_error *err)
     e->trained = trained;
     return LZT_OK;
 }
+
+/* ---- opening ---- */
 
 static lzt_status no_rows(const lzt_dataset *d, lzt_error *err)
 {
@@ -205,22 +101,91 @@ static lzt_status no_rows(const lzt_dataset *d, lzt_error *err)
     return lzt_hint(err, "look at the rows with `lazytrain data inspect`; raise max_seq_length if they were cut");
 }
 
-static lzt_status build_index(lzt_dataset *d, lzt_error *err)
+/* One bit a row: which ones val_size splits off. *bits is NULL when nothing is. */
+static lzt_status split(lzt_dataset *d, uint8_t **bits, lzt_error *err)
 {
-    uint64_t rows = d->file.row_count;
-    d->report.rows_in = rows;
-    d->report.blank_lines = d->file.blank_lines;
-    if (!rows) return no_rows(d, err);
-    d->index = malloc(rows * sizeof *d->index);
-    if (!d->index) return lzt_fail(err, LZT_ERR_NO_MEMORY, d->path, "no memory for the index of rows");
-    for (uint64_t i = 0; i < rows; i++) {
-        entry *e = &d->index[d->count];
-        *e = (entry){i, UNMEASURED, 0};
+    uint64_t rows = d->sources.rows;
+    double size = d->o.val_size, wanted = size < 1 ? ceil(size * (double)rows - 1e-9) : size;
+    *bits = NULL;
+    if (!(size > 0) || !rows) return LZT_OK;
+    if (wanted >= (double)rows || wanted < 1) {
+        lzt_fail(err, LZT_ERR_DATA, d->path, "val_size %g splits off %.0f of %llu rows", size, wanted,
+                 (unsigned long long)rows);
+        return lzt_hint(err, "both sides of the split need a row");
+    }
+    *bits = calloc(rows / 8 + 1, 1);
+    if (!*bits) return no_memory(d, "the split", err);
+    for (uint64_t i = 0; i < (uint64_t)wanted; i++) {
+        uint64_t row = lzt__rng_permute(d->o.split_seed ^ SPLIT_SEED, 0, rows, i);
+        (*bits)[row / 8] |= (uint8_t)(1 << row % 8);
+    }
+    return LZT_OK;
+}
+
+static bool is_ours(const lzt_dataset *d, const uint8_t *bits, uint64_t row)
+{
+    bool split_off = bits && (bits[row / 8] >> row % 8 & 1);
+    return split_off == (d->o.side == LZT_SIDE_VALIDATION);
+}
+
+/* Appends the rows of one source that are on this side of the split and (unless lazy) train. */
+static lzt_status index_source(lzt_dataset *d, lzt__source *source, const uint8_t *bits, lzt_error *err)
+{
+    source->begin = d->count;
+    d->report.blank_lines += source->file.blank_lines;
+    for (uint64_t i = source->first; i < source->first + source->file.row_count; i++) {
+        lzt__entry *e = &d->index[d->count];
+        if (!is_ours(d, bits, i)) {
+            d->report.split_off++;
+            continue;
+        }
+        source->rows_in++;
+        d->report.rows_in++;
+        *e = (lzt__entry){i, UNMEASURED, 0};
         lzt_status s = d->o.lazy ? LZT_OK : look(d, e, err);
         if (s) return s;
         d->count += e->tokens > 0;
     }
+    source->rows = d->count - source->begin;
+    return LZT_OK;
+}
+
+static lzt_status build_index(lzt_dataset *d, lzt_error *err)
+{
+    uint8_t *bits = NULL;
+    lzt_status s = split(d, &bits, err);
+    d->index = malloc((d->sources.rows + 1) * sizeof *d->index);
+    if (!s && !d->index) s = no_memory(d, "the index of rows", err);
+    for (uint64_t k = 0; !s && k < d->sources.count; k++) s = index_source(d, &d->sources.at[k], bits, err);
+    free(bits);
+    if (s) return s;
     return d->count ? LZT_OK : no_rows(d, err);
+}
+
+/* How many rows of each source an epoch holds, where they are mixed. */
+static lzt_status plan_mix(lzt_dataset *d, lzt_error *err)
+{
+    uint64_t n = d->sources.count;
+    d->epoch_rows = d->count;
+    if (d->o.mix == LZT_MIX_CONCAT || n == 1) return LZT_OK;
+    d->places = calloc(n, sizeof *d->places);
+    d->rows = calloc(n, sizeof *d->rows);
+    if (!d->places || !d->rows) return no_memory(d, "the mix", err);
+    for (uint64_t k = 0; k < n; k++) {
+        const lzt__source *s = &d->sources.at[k];
+        d->rows[k] = s->rows;
+        if (!s->rows)
+            return lzt_fail(err, LZT_ERR_DATA, s->path, "none of its %llu rows trains, so it cannot be mixed in",
+                            (unsigned long long)s->rows_in);
+    }
+    lzt_status s = lzt__mix_counts(d->rows, d->o.weights, n, d->o.mix == LZT_MIX_UNDER, d->places, &d->epoch_rows, err);
+    for (uint64_t k = 0; !s && k < n; k++)
+        if (!d->places[k]) {
+            s = lzt_fail(err, LZT_ERR_DATA, d->sources.at[k].path, "its weight gives it none of an epoch's %llu rows",
+                         (unsigned long long)d->epoch_rows);
+            lzt_hint(err, "raise its weight in interleave_probs, or use mix_strategy: interleave_over");
+        }
+    return s;
 }
 
 static lzt_status copy_text(const char *from, char **to, lzt_error *err)
@@ -236,7 +201,25 @@ static lzt_status check_options(const lzt_dataset_options *o, lzt_error *err)
     if (!o->query_field != !o->response_field)
         return lzt_fail(err, LZT_ERR_USAGE, "query_field", "query_field and response_field are given together");
     if (o->vocabulary > INT32_MAX) return lzt_fail(err, LZT_ERR_USAGE, "dataset", "the vocabulary is above 2^31 - 1");
+    if (!(o->val_size >= 0) || o->val_size > 1e15 || (o->val_size >= 1 && o->val_size != floor(o->val_size)))
+        return lzt_fail(err, LZT_ERR_USAGE, "val_size", "%g is neither a share below 1 nor a number of rows",
+                        o->val_size);
+    if (o->side == LZT_SIDE_VALIDATION && !(o->val_size > 0))
+        return lzt_fail(err, LZT_ERR_USAGE, "val_size", "nothing is split off for validation");
     return LZT_OK;
+}
+
+static lzt_status open_sources(lzt_dataset *d, lzt_error *err)
+{
+    lzt_status s = lzt__sources_find(d->path, d->o.dataset_dir, &d->sources, err);
+    uint64_t n = d->sources.count;
+    if (!s && d->o.weight_count && d->o.weight_count != n)
+        s = lzt_fail(err, LZT_ERR_USAGE, "interleave_probs", "%llu weights for %llu datasets",
+                     (unsigned long long)d->o.weight_count, (unsigned long long)n);
+    if (!s) s = lzt__sources_open(&d->sources, d->o.max_samples, err);
+    d->o.lazy = d->o.lazy || d->sources.bytes > LAZY_BYTES;
+    d->report.lazy = d->o.lazy;
+    return s;
 }
 
 lzt_status lzt_dataset_open(const lzt_dataset_options *options, lzt_dataset **dataset, lzt_error *err)
@@ -256,13 +239,14 @@ lzt_status lzt_dataset_open(const lzt_dataset_options *options, lzt_dataset **da
                                .response_field = d->response_field,
                                .loss_on = options->loss_on};
     if (!s && options->tokenizer) s = lzt_encoder_create(options->tokenizer, &d->maker.encoder, err);
-    if (!s) s = lzt__rowfile_open(d->path, options->max_samples, &d->file, err);
-    if (!s && d->file.size > LAZY_BYTES) d->o.lazy = true;
+    if (!s) s = open_sources(d, err);
     if (!s) s = build_index(d, err);
+    if (!s) s = plan_mix(d, err);
     if (s) {
         lzt_dataset_close(d);
         return s;
     }
+    d->o.weights = NULL; /* the caller's */
     *dataset = d;
     return LZT_OK;
 }
@@ -270,18 +254,22 @@ lzt_status lzt_dataset_open(const lzt_dataset_options *options, lzt_dataset **da
 void lzt_dataset_close(lzt_dataset *d)
 {
     if (!d) return;
-    lzt__rowfile_close(&d->file);
+    lzt__sources_close(&d->sources);
     lzt__json_free(&d->doc);
     lzt__rowmaker_fini(&d->maker);
-    free(d->csv);
+    lzt__text_free(&d->row_text);
     free(d->buf.ids);
     free(d->buf.labels);
     free(d->index);
+    free(d->places);
+    free(d->rows);
     free(d->path);
     free(d->query_field);
     free(d->response_field);
     free(d);
 }
+
+/* ---- using ---- */
 
 uint64_t lzt_dataset_rows(const lzt_dataset *d)
 {
@@ -291,7 +279,7 @@ uint64_t lzt_dataset_rows(const lzt_dataset *d)
 lzt_status lzt_dataset_measure(lzt_dataset *d, uint64_t row, uint32_t *tokens, uint32_t *trained, lzt_error *err)
 {
     assert(row < d->count);
-    entry *e = &d->index[row];
+    lzt__entry *e = &d->index[row];
     lzt_status s = e->tokens == UNMEASURED ? look(d, e, err) : LZT_OK;
     if (tokens) *tokens = s ? 0 : e->tokens;
     if (trained) *trained = s ? 0 : e->trained;
@@ -302,10 +290,10 @@ lzt_status lzt_dataset_read(lzt_dataset *d, uint64_t row, int32_t *ids, int32_t 
 {
     uint32_t tokens;
     bool was_cut;
-    verdict v;
+    lzt__verdict v;
     lzt_status s = lzt_dataset_measure(d, row, &tokens, NULL, err);
     if (s || !tokens) return s;
-    s = produce(d, d->index[row].row, &was_cut, &v, err);
+    s = lzt__row_make(d, d->index[row].row, &was_cut, &v, err);
     if (s) return s;
     if (d->buf.count != tokens) return lzt_fail(err, LZT_ERR_DATA, d->path, "the file has changed since it was opened");
     memcpy(ids, d->buf.ids, tokens * sizeof *ids);
@@ -319,9 +307,9 @@ lzt_status lzt_dataset_question(lzt_dataset *d, uint64_t row, lzt_question *ques
     char where[512];
     *question = (lzt_question){0};
     d->maker.question = true;
-    lzt_status s = make(d, d->index[row].row, err);
+    lzt_status s = lzt__row_fill(d, d->index[row].row, err);
     d->maker.question = false;
-    name_place(d, d->index[row].row, where, sizeof where);
+    lzt__row_place(d, d->index[row].row, where, sizeof where);
     if (!s && lzt__json_get(d->doc.node, "input_ids")) s = lzt__row_ask_pretokenised(&d->maker, where, &d->buf, err);
     if (s) return s;
     *question = (lzt_question){d->buf.ids, d->buf.count, d->maker.answer, d->maker.answer_size};
@@ -331,7 +319,46 @@ lzt_status lzt_dataset_question(lzt_dataset *d, uint64_t row, lzt_question *ques
 uint64_t lzt_dataset_line(const lzt_dataset *d, uint64_t row)
 {
     assert(row < d->count);
-    return d->file.row[d->index[row].row].line;
+    const lzt__source *s = lzt__sources_of(&d->sources, d->index[row].row);
+    return lzt__rowfile_line(&s->file, d->index[row].row - s->first);
+}
+
+uint64_t lzt_dataset_epoch_rows(const lzt_dataset *d)
+{
+    return d->epoch_rows;
+}
+
+uint64_t lzt_dataset_epoch_row(const lzt_dataset *d, uint64_t seed, bool shuffled, uint64_t epoch, uint64_t index)
+{
+    assert(index < d->epoch_rows);
+    uint64_t own, place = shuffled ? lzt__rng_permute(seed, epoch, d->epoch_rows, index) : index;
+    if (!d->places) return place;
+    uint64_t k = lzt__mix_place(d->places, d->sources.count, place, &own);
+    return d->sources.at[k].begin + lzt__mix_row(seed, shuffled, k, d->rows[k], d->places[k], epoch, own);
+}
+
+bool lzt_dataset_epochs_differ(const lzt_dataset *d)
+{
+    for (uint64_t k = 0; d->places && k < d->sources.count; k++)
+        if (d->places[k] % d->rows[k]) return true;
+    return false;
+}
+
+uint64_t lzt_dataset_source_count(const lzt_dataset *d)
+{
+    return d->sources.count;
+}
+
+void lzt_dataset_get_source(const lzt_dataset *d, uint64_t index, lzt_dataset_source *source)
+{
+    assert(index < d->sources.count);
+    const lzt__source *s = &d->sources.at[index];
+    *source = (lzt_dataset_source){.name = s->name,
+                                   .path = s->path,
+                                   .rows_in = s->rows_in,
+                                   .rows = s->rows,
+                                   .rows_per_epoch = d->places ? d->places[index] : s->rows,
+                                   .blank_lines = s->file.blank_lines};
 }
 
 void lzt_dataset_get_report(const lzt_dataset *d, lzt_dataset_report *report)

@@ -1,13 +1,17 @@
-/* Inside a dataset: how a span of the file becomes ids and labels. Shared by the producers, one per family of formats.
+/* Inside a dataset: how a span of a file becomes ids and labels.
  *
- * A producer appends to the dataset's row buffer and says nothing of truncation or dropping; dataset.c does that for
+ *     row_source.c which files        rowfile.c   where their rows are
+ *     row_make.c   a row as JSON, made, cut and judged        row_text.c, row_tokens.c   made by one family of formats
+ *     mix.c        which row stands where in an epoch         dataset.c   the index over all of it
+ *
+ * A producer appends to the dataset's row buffer and says nothing of truncation or dropping; row_make.c does that for
  * all of them alike.
  */
 #ifndef LZT_DATA_DATASET_H
 #define LZT_DATA_DATASET_H
 
 #include "data/jsontree.h"
-#include "data/rowfile.h"
+#include "data/row_source.h"
 #include "lazytrain/data.h"
 #include "lazytrain/template.h"
 #include "lazytrain/tokenizer.h"
@@ -32,6 +36,7 @@ typedef struct lzt__rowmaker {
     lzt_encoder *encoder;
     lzt_template *chat;                       /* may be NULL */
     const char *query_field, *response_field; /* both or none */
+    const lzt__rowshape *shape;               /* of the row in hand; NULL: by its fields */
     lzt_loss_on loss_on;
     bool question; /* make what the row asks, with the generation prompt, and keep its answer apart */
     char *answer;  /* [answer_size] of the last question; NUL behind it */
@@ -50,9 +55,41 @@ lzt_status lzt__row_text(lzt__rowmaker *maker, const lzt__json *row, const char 
 /* Turns a pre-tokenised row into its question: what stands before the last trained span, which is decoded. */
 lzt_status lzt__row_ask_pretokenised(lzt__rowmaker *maker, const char *where, lzt__rowbuf *buf, lzt_error *err);
 
-/* A record of a CSV file as the JSON object it means: names from the header, all values strings. */
-lzt_status lzt__csv_to_json(const char *header, uint64_t header_size, const char *record, uint64_t record_size,
-                            const char *where, char **json, uint64_t *json_size, uint64_t *json_capacity,
-                            lzt_error *err);
+typedef struct lzt__entry {
+    uint64_t row; /* counted over all sources */
+    uint32_t tokens, trained;
+} lzt__entry;
+
+struct lzt_dataset {
+    lzt_dataset_options o;
+    char *path, *query_field, *response_field;
+    lzt__sources sources;
+    lzt__entry *index; /* [count] */
+    uint64_t count;
+    uint64_t *places; /* [sources.count] of an epoch; NULL: every row once */
+    uint64_t *rows;   /* [sources.count] entries of each, beside places */
+    uint64_t epoch_rows;
+    lzt_dataset_report report;
+    lzt__json_doc doc;
+    lzt__rowbuf buf;
+    lzt__rowmaker maker;
+    lzt__text row_text; /* a row that was not JSON, as JSON */
+};
+
+/* "file:line" of a row. */
+void lzt__row_place(const lzt_dataset *d, uint64_t row, char *where, size_t size);
+/* The row as a JSON object, in d->doc. Errors: LZT_ERR_DATA (not an object, broken), LZT_ERR_NO_MEMORY. */
+lzt_status lzt__row_parse(lzt_dataset *d, uint64_t row, const char *where, lzt_error *err);
+
+/* Makes the row in d->buf as it is, uncut. */
+lzt_status lzt__row_fill(lzt_dataset *d, uint64_t row, lzt_error *err);
+
+/* What the policies say about a row that could be read. */
+typedef enum lzt__verdict { LZT__ROW_TRAINS, LZT__ROW_UNTRAINED, LZT__ROW_TOO_LONG, LZT__ROW_CUT_AWAY } lzt__verdict;
+
+/* Makes the row in d->buf, cuts it and judges it. */
+lzt_status lzt__row_make(lzt_dataset *d, uint64_t row, bool *was_cut, lzt__verdict *verdict, lzt_error *err);
+/* Loss-bearing tokens of a row. */
+uint64_t lzt__rowbuf_trained(const lzt__rowbuf *buf);
 
 #endif

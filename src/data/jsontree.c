@@ -138,6 +138,7 @@ static uint64_t escape(parser *p, uint64_t at, uint64_t end, char *out, uint64_t
         code = 0xfffd;
         p->doc->replaced++;
     }
+    p->doc->nuls += code == 0;
     *used += lzt__utf8_put(out + *used, code);
     return next;
 }
@@ -344,7 +345,7 @@ lzt_status lzt__json_parse(lzt__json_doc *doc, const char *text, uint64_t size, 
     else
         blocks_free(doc);
     doc->node_count = 0;
-    doc->replaced = 0;
+    doc->replaced = doc->nuls = 0;
     space(&p);
     lzt_status s = value(&p, NULL, 0);
     while (!s && p.depth) s = step(&p);

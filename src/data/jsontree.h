@@ -47,6 +47,7 @@ typedef struct lzt__json_doc {
     lzt__json *node; /* [node_count], node[0] is the root */
     uint32_t node_count, node_capacity;
     uint64_t replaced; /* surrogates and bytes that became U+FFFD in the last parse */
+    uint64_t nuls;     /* escaped NULs in the last parse */
     uint64_t at;       /* byte offset of the last parse's error */
     lzt__json_block *block;
 } lzt__json_doc;

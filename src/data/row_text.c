@@ -150,11 +150,19 @@ typedef struct conversation {
     lzt__rowmaker *m;
     lzt__arena *arena;
     lzt__value messages, tools;
+    const lzt__rowshape *shape; /* NULL: fields have their usual names */
     uint32_t capacity;
     bool has_tools;
     const char *where;
     lzt_error *err;
 } conversation;
+
+/* A row's field: by the name that the registry gives it, else by its usual one (NULL: it has none). */
+static const lzt__json *field_of(const lzt__rowshape *shape, const lzt__json *row, int column, const char *usual)
+{
+    const char *name = shape ? shape->column[column] : usual;
+    return name ? lzt__json_get(row, name) : NULL;
+}
 
 static lzt_status fail(const conversation *c, const char *what)
 {
@@ -243,7 +251,8 @@ static lzt_status message_weight(const conversation *c, const lzt__json *message
             continue;
         }
         double v = w->type == LZT__JSON_NUMBER ? strtod(w->text, NULL) : -1;
-        if (v != 0 && v != 1) return fail(c, "a message's weight is neither 0 nor 1, which is not supported");
+        if (v != 0 && v != 1)
+            return fail(c, "a message's weight is neither 0 nor 1: fractional weights are not supported");
         *trained = v == 1;
     }
     return LZT_OK;
@@ -290,6 +299,44 @@ static lzt_status add_function_call(conversation *c, const lzt__json *value)
     return s ? s : put(c, message, true);
 }
 
+/* A turn of text, with its weight. */
+static lzt_status add_said(conversation *c, const lzt__json *node, const char *role, const lzt__json *value)
+{
+    lzt_status s = add_text(c, role, value->text, value->size);
+    if (s) return s;
+    uint8_t *wanted = &c->m->wanted[c->messages.list->count - 1];
+    bool trained = *wanted;
+    s = message_weight(c, node, &trained);
+    *wanted = trained;
+    return s;
+}
+
+static lzt_status nobody_known(const conversation *c, const lzt__json *who)
+{
+    return lzt_fail(c->err, LZT_ERR_DATA, c->where, "a turn is from \"%.*s\", which is nobody known",
+                    (int)(who->size > 60 ? 60 : who->size), who->text);
+}
+
+/* A turn whose fields and roles have the names that the registry gives them. */
+static lzt_status add_tagged(conversation *c, const lzt__json *node)
+{
+    static const char *const role[LZT__TAG_COUNT] = {[LZT__TAG_USER] = "user",
+                                                     [LZT__TAG_ASSISTANT] = "assistant",
+                                                     [LZT__TAG_OBSERVATION] = "tool",
+                                                     [LZT__TAG_SYSTEM] = "system"};
+    char *const *tag = c->shape->tag;
+    const lzt__json *who = lzt__json_get(node, tag[LZT__TAG_ROLE]), *value = lzt__json_get(node, tag[LZT__TAG_CONTENT]);
+    if (!is_text(who) || !is_text(value))
+        return lzt_fail(c->err, LZT_ERR_DATA, c->where, "a turn has no text in `%s` and `%s`", tag[LZT__TAG_ROLE],
+                        tag[LZT__TAG_CONTENT]);
+    for (int i = LZT__TAG_USER; i < LZT__TAG_COUNT; i++) {
+        if (!tag[i] || !lzt__json_is_string(who, tag[i])) continue;
+        return i == LZT__TAG_FUNCTION ? add_function_call(c, value) : add_said(c, node, role[i], value);
+    }
+    nobody_known(c, who);
+    return lzt_hint(c->err, "the tags of its dataset_info.json name the roles");
+}
+
 /* A turn as ShareGPT has it. */
 static lzt_status add_turn(conversation *c, const lzt__json *node)
 {
@@ -302,21 +349,14 @@ static lzt_status add_turn(conversation *c, const lzt__json *node)
     if (!is_text(who) || !is_text(value)) return fail(c, "a turn has no `from` and `value`");
     if (lzt__json_is_string(who, "function_call")) return add_function_call(c, value);
     for (size_t i = 0; i < sizeof from / sizeof from[0]; i++)
-        if (lzt__json_is_string(who, from[i])) {
-            lzt_status s = add_text(c, role[i], value->text, value->size);
-            bool trained = c->m->wanted[c->messages.list->count - (s ? 0 : 1)];
-            if (!s) s = message_weight(c, node, &trained);
-            if (!s) c->m->wanted[c->messages.list->count - 1] = trained;
-            return s;
-        }
-    return lzt_fail(c->err, LZT_ERR_DATA, c->where, "a turn is from \"%.*s\", which is nobody known",
-                    (int)(who->size > 60 ? 60 : who->size), who->text);
+        if (lzt__json_is_string(who, from[i])) return add_said(c, node, role[i], value);
+    return nobody_known(c, who);
 }
 
 /* Tools: a list, or the JSON text of one. */
 static lzt_status add_tools(conversation *c, const lzt__json *row)
 {
-    const lzt__json *tools = lzt__json_get(row, "tools");
+    const lzt__json *tools = field_of(c->shape, row, LZT__COLUMN_TOOLS, "tools");
     if (is_nothing(tools)) return LZT_OK;
     if (tools->type == LZT__JSON_STRING) {
         lzt_status s = lzt__json_parse(&c->m->doc, tools->text, tools->size, c->where, c->err);
@@ -332,12 +372,15 @@ static lzt_status add_tools(conversation *c, const lzt__json *row)
 
 static lzt_status from_list(conversation *c, const lzt__json *row, const lzt__json *list, const lzt__json *more)
 {
-    const lzt__json *system = lzt__json_get(row, "system");
+    const lzt__json *system = field_of(c->shape, row, LZT__COLUMN_SYSTEM, "system");
     lzt_status s = begin(c, list->size + (more ? more->size : 0) + 1);
     if (!s && is_text(system) && system->size) s = add_text(c, "system", system->text, system->size);
     for (int k = 0; k < 2; k++) {
         const lzt__json *of = k ? more : list, *n = of ? lzt__json_child(of) : NULL;
-        for (uint32_t i = 0; !s && of && i < of->size; i++, n = lzt__json_next(n)) s = add_turn(c, n);
+        for (uint32_t i = 0; !s && of && i < of->size; i++, n = lzt__json_next(n))
+            s = !c->shape                                    ? add_turn(c, n)
+                : c->shape->formatting == LZT__FORMAT_OPENAI ? add_message(c, n)
+                                                             : add_tagged(c, n);
     }
     return s ? s : add_tools(c, row);
 }
@@ -355,10 +398,11 @@ static lzt_status add_instruction(conversation *c, const lzt__json *query, const
     return add_text(c, "user", bytes, size);
 }
 
-static lzt_status from_pair(conversation *c, const lzt__json *row, const lzt__json *query, const lzt__json *response,
-                            bool alpaca)
+static lzt_status from_pair(conversation *c, const lzt__json *row, const lzt__json *query, const lzt__json *input,
+                            const lzt__json *response)
 {
-    const lzt__json *system = lzt__json_get(row, "system"), *history = lzt__json_get(row, "history");
+    const lzt__json *system = field_of(c->shape, row, LZT__COLUMN_SYSTEM, "system"),
+                    *history = field_of(c->shape, row, LZT__COLUMN_HISTORY, "history");
     bool has_history = history && history->type == LZT__JSON_ARRAY;
     lzt_status s = begin(c, 3 + (has_history ? 2 * history->size : 0));
     if (!s && is_text(system) && system->size) s = add_text(c, "system", system->text, system->size);
@@ -370,7 +414,7 @@ static lzt_status from_pair(conversation *c, const lzt__json *row, const lzt__js
         s = add_text(c, "user", q->text, q->size);
         if (!s) s = add_text(c, "assistant", a->text, a->size);
     }
-    if (!s) s = add_instruction(c, query, alpaca ? lzt__json_get(row, "input") : NULL);
+    if (!s) s = add_instruction(c, query, input);
     if (!s) s = add_text(c, "assistant", response->text, response->size);
     return s ? s : add_tools(c, row);
 }
@@ -445,8 +489,9 @@ static const pair known_pairs[] = {{"query", "response"},
                                    {"prompt", "response"},
                                    {"instruction", "output"}};
 
-static bool find_pair(const lzt__rowmaker *m, const lzt__json *row, const lzt__json **query, const lzt__json **response,
-                      bool *alpaca)
+/* Sets *input to the text that goes below the question, or NULL. */
+static bool find_pair(const lzt__rowmaker *m, const lzt__json *row, const lzt__json **query, const lzt__json **input,
+                      const lzt__json **response)
 {
     pair own = {m->query_field, m->response_field};
     size_t n = own.query ? 1 : sizeof known_pairs / sizeof known_pairs[0];
@@ -454,53 +499,84 @@ static bool find_pair(const lzt__rowmaker *m, const lzt__json *row, const lzt__j
         const pair *p = own.query ? &own : &known_pairs[i];
         *query = lzt__json_get(row, p->query);
         *response = lzt__json_get(row, p->response);
-        *alpaca = !strcmp(p->query, "instruction");
+        *input = strcmp(p->query, "instruction") ? NULL : lzt__json_get(row, "input");
         if (*query && *response) return true;
     }
     return false;
 }
 
-static lzt_status pair_row(lzt__rowmaker *m, const lzt__json *row, const lzt__json *query, const lzt__json *response,
-                           bool alpaca, const char *where, lzt__rowbuf *buf, lzt_error *err)
+static lzt_status no_template(const char *where, lzt_error *err)
 {
-    conversation c = {.m = m, .where = where, .err = err};
+    lzt_fail(err, LZT_ERR_DATA, where, "the row is a conversation, but there is no chat template");
+    return lzt_hint(err, "set template: auto, or a built-in one (alpaca, chatml, qwen2.5, qwen3, llama3, raw)");
+}
+
+static lzt_status pair_row(conversation *c, const lzt__json *row, const lzt__json *query, const lzt__json *input,
+                           const lzt__json *response, lzt__rowbuf *buf)
+{
     bool lists = query->type == LZT__JSON_ARRAY && response->type == LZT__JSON_ARRAY;
-    if (!lists && (!is_text(query) || !is_text(response)))
-        return lzt_fail(err, LZT_ERR_DATA, where, "the question or its answer is not a text");
-    if (!m->chat && !lists && !(alpaca && !is_nothing(lzt__json_get(row, "input"))))
-        return m->question ? ask_plain_pair(m, query, response, buf, err) : plain_pair(m, query, response, buf, err);
-    if (!m->chat) {
-        lzt_fail(err, LZT_ERR_DATA, where, "the row is a conversation, but there is no chat template");
-        return lzt_hint(err, "set template: auto, or a built-in one (alpaca, chatml, qwen2.5, qwen3, llama3, raw)");
+    if (!lists && (!is_text(query) || !is_text(response))) return fail(c, "the question or its answer is not a text");
+    if (!c->m->chat && !lists && is_nothing(input))
+        return c->m->question ? ask_plain_pair(c->m, query, response, buf, c->err)
+                              : plain_pair(c->m, query, response, buf, c->err);
+    if (!c->m->chat) return no_template(c->where, c->err);
+    lzt_status s = lists ? from_list(c, row, query, response) : from_pair(c, row, query, input, response);
+    return s ? s : finish(c, buf);
+}
+
+static lzt_status list_row(conversation *c, const lzt__json *row, const lzt__json *list, lzt__rowbuf *buf)
+{
+    if (!c->m->chat) return no_template(c->where, c->err);
+    lzt_status s = from_list(c, row, list, NULL);
+    return s ? s : finish(c, buf);
+}
+
+static lzt_status text_row(conversation *c, const lzt__json *text, lzt__rowbuf *buf)
+{
+    if (!is_text(text)) return fail(c, "the text is not a string");
+    if (c->m->question) return fail(c, "the row is a text, without question and answer");
+    return plain_text(c->m, text, buf, c->err);
+}
+
+/* A row in the shape that the registry gives it. */
+static lzt_status shaped_row(conversation *c, const lzt__json *row, lzt__rowbuf *buf)
+{
+    bool alpaca = c->shape->formatting == LZT__FORMAT_ALPACA;
+    int first = alpaca ? LZT__COLUMN_PROMPT : LZT__COLUMN_MESSAGES;
+    const lzt__json *main = field_of(c->shape, row, first, NULL),
+                    *input = field_of(c->shape, row, LZT__COLUMN_QUERY, NULL),
+                    *response = field_of(c->shape, row, LZT__COLUMN_RESPONSE, NULL);
+    int missing = !main ? first : alpaca && !response ? LZT__COLUMN_RESPONSE : -1;
+    if (main && alpaca && !c->shape->column[LZT__COLUMN_RESPONSE]) /* a column of plain text */
+        return text_row(c, main, buf);
+    if (missing >= 0) {
+        lzt_fail(c->err, LZT_ERR_DATA, c->where, "the row has no field \"%s\"", c->shape->column[missing]);
+        return lzt_hint(c->err, "columns of its dataset_info.json name the fields");
     }
-    lzt_status s = lists ? from_list(&c, row, query, response) : from_pair(&c, row, query, response, alpaca);
-    return s ? s : finish(&c, buf);
+    if (alpaca) return pair_row(c, row, main, input, response, buf);
+    return main->type == LZT__JSON_ARRAY ? list_row(c, row, main, buf) : fail(c, "the messages are not a list");
+}
+
+static lzt_status detected_row(conversation *c, const lzt__json *row, lzt__rowbuf *buf)
+{
+    const lzt__json *list = lzt__json_get(row, "messages"), *query, *input, *response,
+                    *text = lzt__json_get(row, "text");
+    bool named = c->m->query_field;
+    if (!list) list = lzt__json_get(row, "conversations");
+    if (!list) list = lzt__json_get(row, "conversation");
+    if (!named && list && list->type == LZT__JSON_ARRAY) return list_row(c, row, list, buf);
+    if (find_pair(c->m, row, &query, &input, &response)) return pair_row(c, row, query, input, response, buf);
+    if (!named && is_text(text)) return text_row(c, text, buf);
+    fail(c, "the row is in no format that is known");
+    return lzt_hint(c->err, "it needs input_ids, messages, conversations, text, or a question and its answer "
+                            "(query_field, response_field)");
 }
 
 lzt_status lzt__row_text(lzt__rowmaker *m, const lzt__json *row, const char *where, lzt__rowbuf *buf, lzt_error *err)
 {
     conversation c = {.m = m, .where = where, .err = err};
-    const lzt__json *list = lzt__json_get(row, "messages"), *query, *response, *text = lzt__json_get(row, "text");
-    bool alpaca;
-    if (!list) list = lzt__json_get(row, "conversations");
-    if (!list) list = lzt__json_get(row, "conversation");
-    lzt_status s;
-    if (!m->query_field && list && list->type == LZT__JSON_ARRAY) {
-        if (!m->chat) {
-            lzt_fail(err, LZT_ERR_DATA, where, "the row is a conversation, but there is no chat template");
-            return lzt_hint(err, "set template: auto, or a built-in one (alpaca, chatml, qwen2.5, qwen3, llama3, raw)");
-        }
-        s = from_list(&c, row, list, NULL);
-        if (!s) s = finish(&c, buf);
-    } else if (find_pair(m, row, &query, &response, &alpaca)) {
-        s = pair_row(m, row, query, response, alpaca, where, buf, err);
-    } else if (!m->query_field && is_text(text)) {
-        s = m->question ? fail(&c, "the row is a text, without question and answer") : plain_text(m, text, buf, err);
-    } else {
-        lzt_fail(err, LZT_ERR_DATA, where, "the row is in no format that is known");
-        return lzt_hint(err, "it needs input_ids, messages, conversations, text, or a question and its answer "
-                             "(query_field, response_field)");
-    }
+    if (m->shape && m->shape->formatting != LZT__FORMAT_DETECTED) c.shape = m->shape;
+    lzt_status s = c.shape ? shaped_row(&c, row, buf) : detected_row(&c, row, buf);
     if (!s) note_bos(m, buf);
     if (s && err && !err->where[0]) snprintf(err->where, sizeof err->where, "%s", where);
     return s;

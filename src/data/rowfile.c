@@ -2,6 +2,7 @@
 #include "data/rowfile.h"
 #include "data/unpack.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -192,6 +193,27 @@ lzt_status lzt__rowfile_open(const char *path, uint64_t max_rows, lzt__rowfile *
     close(fd);
     if (!s) s = cut(file, max_rows, path, err);
     if (s) lzt__rowfile_close(file);
+    return s;
+}
+
+uint64_t lzt__rowfile_line(const lzt__rowfile *file, uint64_t row)
+{
+    assert(row < file->row_count);
+    return file->row[row].line;
+}
+
+lzt_status lzt__rowfile_json(const lzt__rowfile *f, uint64_t row, const char *where, lzt__text *scratch,
+                             const char **text, uint64_t *size, lzt_error *err)
+{
+    assert(row < f->row_count);
+    const lzt__rowspan *span = &f->row[row];
+    *text = f->text + span->offset;
+    *size = span->size;
+    if (f->kind != LZT__ROWFILE_CSV) return LZT_OK;
+    scratch->bytes = 0;
+    lzt_status s = lzt__csv_to_json(f->text + f->header.offset, f->header.size, *text, span->size, where, scratch, err);
+    *text = scratch->at;
+    *size = scratch->bytes;
     return s;
 }
 

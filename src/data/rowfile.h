@@ -1,4 +1,4 @@
-/* A file of rows: mapped, cut into spans, nothing interpreted.
+/* A file of rows: mapped, cut into spans; a row as JSON on demand.
  *
  * JSONL, one JSON array of objects, or CSV with a header line; the kind is told from the first byte that is not blank
  * and the name's ending. Files ending in .gz or .zst are unpacked into an unlinked temporary file first. A byte order
@@ -9,6 +9,7 @@
 #ifndef LZT_DATA_ROWFILE_H
 #define LZT_DATA_ROWFILE_H
 
+#include "base/text.h"
 #include "lazytrain/status.h"
 
 #include <stdbool.h>
@@ -37,5 +38,15 @@ typedef struct lzt__rowfile {
  * nothing is to be closed. max_rows: 0, or how many rows to index at most. */
 lzt_status lzt__rowfile_open(const char *path, uint64_t max_rows, lzt__rowfile *file, lzt_error *err);
 void lzt__rowfile_close(lzt__rowfile *file);
+/* 1-based line of row 0 .. row_count-1. */
+uint64_t lzt__rowfile_line(const lzt__rowfile *file, uint64_t row);
+/* The row's bytes as JSON: as they stand in the file, or written into scratch. Valid until scratch is written again.
+ * Errors: LZT_ERR_DATA with where, LZT_ERR_NO_MEMORY. */
+lzt_status lzt__rowfile_json(const lzt__rowfile *file, uint64_t row, const char *where, lzt__text *scratch,
+                             const char **text, uint64_t *size, lzt_error *err);
+
+/* A record of a CSV file, appended as the JSON object it means: names from the header, all values strings. */
+lzt_status lzt__csv_to_json(const char *header, uint64_t header_size, const char *record, uint64_t record_size,
+                            const char *where, lzt__text *json, lzt_error *err);
 
 #endif
