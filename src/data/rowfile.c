@@ -115,24 +115,44 @@ static lzt_status index_array(lzt__rowfile *f, uint64_t at, uint64_t line, uint6
     }
 }
 
-/* CSV records: a newline inside quotes does not end one. The first record is the header. */
+/* The end of the CSV record at `at`: a newline that is not inside quotes. A quote opens where a field begins; elsewhere
+ * in a field without quotes it is a character. *open: the end of the file came inside quotes. */
+static uint64_t record_end(const lzt__rowfile *f, uint64_t at, uint64_t *line, bool *open)
+{
+    bool begins = true;
+    for (*open = false; at < f->size && (*open || f->text[at] != '\n'); at++) {
+        char c = f->text[at];
+        if (*open) {
+            *line += c == '\n';
+            if (c == '"' && at + 1 < f->size && f->text[at + 1] == '"')
+                at++;
+            else
+                *open = c != '"';
+        } else {
+            *open = begins && c == '"';
+        }
+        begins = c == ',' && !*open;
+    }
+    return at;
+}
+
+/* CSV records; the first one is the header. */
 static lzt_status index_csv(lzt__rowfile *f, uint64_t at, uint64_t max_rows, const char *path, lzt_error *err)
 {
     uint64_t line = 1;
     bool headed = false;
     while (at < f->size) {
         uint64_t begin = at, first = line;
-        bool quoted = false;
-        for (; at < f->size && (quoted || f->text[at] != '\n'); at++) {
-            if (f->text[at] == '"') quoted = !quoted;
-            line += f->text[at] == '\n';
-        }
-        if (quoted)
+        bool open;
+        at = record_end(f, at, &line, &open);
+        if (open)
             return lzt_fail(err, LZT_ERR_DATA, path, "the record at line %llu has a quote without its end",
                             (unsigned long long)first);
         lzt_status s = LZT_OK;
         if (is_blank(f->text, begin, at))
             f->blank_lines++;
+        else if (!headed && at - begin > UINT32_MAX)
+            s = lzt_fail(err, LZT_ERR_DATA, path, "the header is above 4 GiB");
         else if (headed)
             s = row_add(f, begin, at, first, path, err);
         else
@@ -164,14 +184,14 @@ static lzt_status cut(lzt__rowfile *f, uint64_t max_rows, const char *path, lzt_
 {
     uint64_t at = f->size >= 3 && !memcmp(f->text, "\xef\xbb\xbf", 3) ? 3 : 0, begin = at, line = 1;
     if (f->size >= 4 && !memcmp(f->text, "PAR1", 4)) return refuse_parquet(path, err);
+    if (ends_with(path, ".csv") || ends_with(path, ".csv.gz") || ends_with(path, ".csv.zst")) {
+        f->kind = LZT__ROWFILE_CSV;
+        return index_csv(f, begin, max_rows, path, err);
+    }
     while (at < f->size && strchr(" \t\r\n", f->text[at]) && f->text[at]) line += f->text[at++] == '\n';
     if (at < f->size && f->text[at] == '[') {
         f->kind = LZT__ROWFILE_ARRAY;
         return index_array(f, at, line, max_rows, path, err);
-    }
-    if (ends_with(path, ".csv") || ends_with(path, ".csv.gz") || ends_with(path, ".csv.zst")) {
-        f->kind = LZT__ROWFILE_CSV;
-        return index_csv(f, begin, max_rows, path, err);
     }
     return index_lines(f, begin, max_rows, path, err);
 }

@@ -1,8 +1,8 @@
 /* A file of rows: mapped, cut into spans; a row as JSON on demand.
  *
- * JSONL, one JSON array of objects, or CSV with a header line; the kind is told from the first byte that is not blank
- * and the name's ending. Files ending in .gz or .zst are unpacked into an unlinked temporary file first. A byte order
- * mark is skipped, CRLF and blank lines are allowed, the last line needs no newline.
+ * JSONL, one JSON array of objects, or CSV with a header line; CSV is told from the name's ending, an array from the
+ * first byte that is not blank. Files ending in .gz or .zst are unpacked into an unlinked temporary file first. A byte
+ * order mark is skipped, CRLF and blank lines are allowed, the last line needs no newline.
  *
  * Threads: read-only once open.
  */
