@@ -13,7 +13,6 @@
 #define STEPS_MAX   UINT64_C(5000000)
 #define ARENA_BYTES (UINT64_C(1) << 30)
 #define RANGE_MAX   100000
-#define STEP_BYTES  64 /* bytes to look through for a step */
 
 typedef enum flow { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE, FLOW_FAILED } flow;
 
@@ -65,7 +64,7 @@ bool lzt__eval_equal(lzt__eval *ev, const lzt__value *a, const lzt__value *b, ui
     return !unknown || lzt__eval_fail(ev, line, "values nest too deeply, or are too large, to be compared");
 }
 
-static void *take(lzt__eval *ev, uint64_t bytes)
+void *lzt__eval_take(lzt__eval *ev, uint64_t bytes)
 {
     void *at = lzt__arena_take(&ev->arena, bytes);
     if (at)
@@ -80,7 +79,7 @@ static void *take(lzt__eval *ev, uint64_t bytes)
 /* Scopes outlive the call that made them: a macro may carry one away. */
 static lzt__frame *frame_below(lzt__eval *ev, lzt__frame *parent)
 {
-    lzt__frame *f = take(ev, sizeof *f);
+    lzt__frame *f = lzt__eval_take(ev, sizeof *f);
     if (f) f->parent = parent;
     return f;
 }
@@ -94,7 +93,7 @@ static bool assign(lzt__eval *ev, lzt__frame *f, const char *name, lzt__value va
         }
     if (f->count == f->capacity) {
         uint32_t capacity = f->capacity * 2 + 8;
-        lzt__variable *grown = take(ev, capacity * sizeof *grown);
+        lzt__variable *grown = lzt__eval_take(ev, capacity * sizeof *grown);
         if (!grown) return false;
         if (f->count) memcpy(grown, f->variable, f->count * sizeof *grown);
         f->variable = grown;
@@ -166,160 +165,7 @@ bool lzt__eval_string(lzt__eval *ev, const lzt__value *v, lzt__value *result)
     return ok || lzt__eval_no_memory(ev);
 }
 
-/* ---- access ---- */
-
-static bool undefined_used(lzt__eval *ev, const lzt__value *v, uint32_t line)
-{
-    return lzt__eval_fail(ev, line, "'%s' is undefined", v->name ? v->name : "value");
-}
-
-static bool loop_attribute(lzt__eval *ev, const lzt__loop *l, const char *name, uint32_t line, lzt__value *r)
-{
-    int64_t n = l->list->count, i = l->index;
-    *r = (lzt__value){LZT__KIND_INT, {0}};
-    if (!strcmp(name, "index"))
-        r->integer = i + 1;
-    else if (!strcmp(name, "index0"))
-        r->integer = i;
-    else if (!strcmp(name, "revindex"))
-        r->integer = n - i;
-    else if (!strcmp(name, "revindex0"))
-        r->integer = n - i - 1;
-    else if (!strcmp(name, "length"))
-        r->integer = n;
-    else if (!strcmp(name, "depth"))
-        r->integer = l->depth;
-    else if (!strcmp(name, "depth0"))
-        r->integer = l->depth - 1;
-    else if (!strcmp(name, "first"))
-        *r = (lzt__value){LZT__KIND_BOOL, {.truth = i == 0}};
-    else if (!strcmp(name, "last"))
-        *r = (lzt__value){LZT__KIND_BOOL, {.truth = i + 1 == n}};
-    else if (!strcmp(name, "previtem"))
-        *r = i ? l->list->item[i - 1] : (lzt__value){LZT__KIND_UNDEFINED, {0}};
-    else if (!strcmp(name, "nextitem"))
-        *r = i + 1 < n ? l->list->item[i + 1] : (lzt__value){LZT__KIND_UNDEFINED, {0}};
-    else
-        return lzt__eval_fail(ev, line, "loop.%s is not supported", name);
-    return true;
-}
-
-bool lzt__eval_attribute(lzt__eval *ev, const lzt__value *v, const char *name, uint32_t line, lzt__value *r)
-{
-    const lzt__value *found = NULL;
-    *r = (lzt__value){LZT__KIND_UNDEFINED, {.name = name}};
-    if (v->kind == LZT__KIND_UNDEFINED) return undefined_used(ev, v, line);
-    if (v->kind == LZT__KIND_LOOP) return loop_attribute(ev, v->any, name, line, r);
-    if (v->kind == LZT__KIND_NAMESPACE) found = lzt__dict_find(v->dict, name);
-    if (lzt__method_exists(v, name)) {
-        lzt__method *m = take(ev, sizeof *m);
-        lzt__value *self = m ? take(ev, sizeof *self) : NULL;
-        if (!self) return false;
-        *self = *v;
-        *m = (lzt__method){self, name};
-        *r = (lzt__value){LZT__KIND_METHOD, {.method = m}};
-        return true;
-    }
-    if (v->kind == LZT__KIND_DICT) found = lzt__dict_find(v->dict, name);
-    if (found) *r = *found;
-    return true;
-}
-
-static bool index_of(const lzt__value *index, int64_t *i)
-{
-    if (index->kind == LZT__KIND_INT)
-        *i = index->integer;
-    else if (index->kind == LZT__KIND_BOOL)
-        *i = index->truth;
-    else
-        return false;
-    return true;
-}
-
-bool lzt__eval_item(lzt__eval *ev, const lzt__value *v, const lzt__value *index, uint32_t line, lzt__value *r)
-{
-    int64_t i;
-    *r = (lzt__value){LZT__KIND_UNDEFINED, {0}};
-    if (v->kind == LZT__KIND_UNDEFINED) return undefined_used(ev, v, line);
-    if (v->kind == LZT__KIND_DICT || v->kind == LZT__KIND_NAMESPACE) {
-        const lzt__value *found = lzt__dict_get(v->dict, index);
-        if (found && v->kind == LZT__KIND_DICT) *r = *found;
-        if (found || index->kind != LZT__KIND_STRING) return true;
-    }
-    if ((v->kind == LZT__KIND_LIST || v->kind == LZT__KIND_TUPLE) && index_of(index, &i)) {
-        int64_t n = v->list->count;
-        if (i < 0) i += n;
-        if (i >= 0 && i < n) *r = v->list->item[i];
-        return true;
-    }
-    if (v->kind == LZT__KIND_STRING && index_of(index, &i)) {
-        const lzt__string *s = v->string;
-        if (!lzt__eval_spend(ev, s->size / STEP_BYTES, line)) return false;
-        int64_t n = (int64_t)lzt__utf8_count(s->bytes, s->size);
-        if (i < 0) i += n;
-        if (i < 0 || i >= n) return true;
-        uint64_t begin = lzt__utf8_offset(s->bytes, s->size, (uint64_t)i);
-        uint64_t end = lzt__utf8_offset(s->bytes, s->size, (uint64_t)i + 1);
-        return lzt__value_part(&ev->arena, s, begin, end, r) || lzt__eval_no_memory(ev);
-    }
-    if (index->kind != LZT__KIND_STRING) return true;
-    char name[64];
-    snprintf(name, sizeof name, "%.*s", (int)index->string->size, index->string->bytes);
-    if (v->kind == LZT__KIND_LOOP) return loop_attribute(ev, v->any, name, line, r);
-    return true;
-}
-
-bool lzt__eval_items(lzt__eval *ev, const lzt__value *v, uint32_t line, lzt__list **list)
-{
-    lzt__value r;
-    if (v->kind == LZT__KIND_LIST || v->kind == LZT__KIND_TUPLE) {
-        *list = v->list;
-        return true;
-    }
-    uint64_t n = 0;
-    if (v->kind == LZT__KIND_DICT)
-        n = v->dict->count;
-    else if (v->kind == LZT__KIND_STRING)
-        n = lzt__utf8_count(v->string->bytes, v->string->size);
-    else if (v->kind != LZT__KIND_UNDEFINED)
-        return lzt__eval_fail(ev, line, "'%s' object is not iterable", lzt__kind_name(v));
-    if (!lzt__value_list(&ev->arena, (uint32_t)n, LZT__KIND_LIST, &r)) return lzt__eval_no_memory(ev);
-    *list = r.list;
-    if (v->kind == LZT__KIND_DICT && n) memcpy(r.list->item, v->dict->key, n * sizeof *r.list->item);
-    uint64_t at = 0;
-    for (uint64_t i = 0; v->kind == LZT__KIND_STRING && i < n; i++) {
-        uint32_t code;
-        uint64_t size = lzt__utf8_get(v->string->bytes + at, v->string->size - at, &code);
-        if (!lzt__value_part(&ev->arena, v->string, at, at + size, &r.list->item[i])) return lzt__eval_no_memory(ev);
-        at += size;
-    }
-    return true;
-}
-
-bool lzt__eval_contains(lzt__eval *ev, const lzt__value *item, const lzt__value *in, uint32_t line, bool *result)
-{
-    *result = false;
-    switch (in->kind) {
-    case LZT__KIND_UNDEFINED: return true;
-    case LZT__KIND_STRING:
-        if (item->kind != LZT__KIND_STRING)
-            return lzt__eval_fail(ev, line, "'in <string>' requires string as left operand, not %s",
-                                  lzt__kind_name(item));
-        if (!lzt__eval_spend(ev, in->string->size / STEP_BYTES, line)) return false;
-        *result = !item->string->size ||
-                  (in->string->size >= item->string->size &&
-                   memmem(in->string->bytes, in->string->size, item->string->bytes, item->string->size));
-        return true;
-    case LZT__KIND_DICT: *result = lzt__dict_get(in->dict, item) != NULL; return true;
-    case LZT__KIND_LIST:
-    case LZT__KIND_TUPLE:
-        if (!lzt__eval_spend(ev, in->list->count, line)) return false;
-        for (uint32_t i = 0; i < in->list->count && !*result; i++)
-            if (!lzt__eval_equal(ev, &in->list->item[i], item, line, result)) return false;
-        return true;
-    default: return lzt__eval_fail(ev, line, "argument of type '%s' is not iterable", lzt__kind_name(in));
-    }
-}
+/* ---- slices and operators ---- */
 
 static bool slice_bound(lzt__eval *ev, lzt__frame *f, const lzt__node *n, bool *given, int64_t *bound)
 {
@@ -328,17 +174,9 @@ static bool slice_bound(lzt__eval *ev, lzt__frame *f, const lzt__node *n, bool *
     if (!n) return true;
     if (!evaluate(ev, f, n, &v)) return false;
     if (v.kind == LZT__KIND_NONE) return true;
-    if (!index_of(&v, bound)) return lzt__eval_fail(ev, n->line, "slice indices must be integers");
+    if (!lzt__eval_index(&v, bound)) return lzt__eval_fail(ev, n->line, "slice indices must be integers");
     *given = true;
     return true;
-}
-
-static int64_t clamp(int64_t i, int64_t n, bool back)
-{
-    if (i < 0) i += n;
-    if (i < 0) return back ? -1 : 0;
-    if (i >= n) return back ? n - 1 : n;
-    return i;
 }
 
 static bool slice(lzt__eval *ev, lzt__frame *f, const lzt__node *n, lzt__value *r)
@@ -349,213 +187,14 @@ static bool slice(lzt__eval *ev, lzt__frame *f, const lzt__node *n, lzt__value *
     if (!evaluate(ev, f, n->a, &v) || !slice_bound(ev, f, n->b, &has_begin, &begin) ||
         !slice_bound(ev, f, n->c, &has_end, &end) || !slice_bound(ev, f, n->d, &has_step, &step))
         return false;
-    if (v.kind == LZT__KIND_UNDEFINED) return undefined_used(ev, &v, n->line);
-    if (v.kind != LZT__KIND_STRING && v.kind != LZT__KIND_LIST && v.kind != LZT__KIND_TUPLE) {
-        *r = (lzt__value){LZT__KIND_UNDEFINED, {0}};
-        return true;
-    }
-    if (!step) return lzt__eval_fail(ev, n->line, "slice step cannot be zero");
-    lzt__list *all;
-    if (!lzt__eval_items(ev, &v, n->line, &all)) return false;
-    int64_t count = all->count, out = 0;
-    bool back = step < 0;
-    begin = has_begin ? clamp(begin, count, back) : back ? count - 1 : 0;
-    end = has_end ? clamp(end, count, back) : back ? -1 : count;
-    if (v.kind == LZT__KIND_STRING && step == 1) {
-        if (end < begin) end = begin;
-        uint64_t a = lzt__utf8_offset(v.string->bytes, v.string->size, (uint64_t)begin);
-        uint64_t b = lzt__utf8_offset(v.string->bytes, v.string->size, (uint64_t)end);
-        return lzt__value_part(&ev->arena, v.string, a, b, r) || lzt__eval_no_memory(ev);
-    }
-    lzt__value list;
-    if (!lzt__value_list(&ev->arena, (uint32_t)count, v.kind == LZT__KIND_TUPLE ? LZT__KIND_TUPLE : LZT__KIND_LIST,
-                         &list))
-        return lzt__eval_no_memory(ev);
-    for (int64_t i = begin; back ? i > end : i < end; i += step) {
-        list.list->item[out++] = all->item[i];
-        if (step > count || step < -count) break;
-    }
-    list.list->count = (uint32_t)out;
-    *r = list;
-    if (v.kind != LZT__KIND_STRING) return true;
-    lzt__out text = {0};
-    bool ok = true;
-    for (int64_t i = 0; ok && i < out; i++) ok = lzt__out_string(&text, list.list->item[i].string);
-    ok = ok && lzt__out_value(&ev->arena, &text, r);
-    lzt__out_free(&text);
-    return ok || lzt__eval_no_memory(ev);
-}
-
-/* ---- operators ---- */
-
-static bool is_number(const lzt__value *v)
-{
-    return v->kind == LZT__KIND_INT || v->kind == LZT__KIND_FLOAT || v->kind == LZT__KIND_BOOL;
-}
-
-static double real_of(const lzt__value *v)
-{
-    return v->kind == LZT__KIND_FLOAT ? v->real : v->kind == LZT__KIND_INT ? (double)v->integer : v->truth;
-}
-
-static int64_t floor_divide(int64_t a, int64_t b)
-{
-    int64_t q = a / b;
-    return a % b && (a < 0) != (b < 0) ? q - 1 : q;
-}
-
-static int64_t floor_remainder(int64_t a, int64_t b)
-{
-    int64_t rest = b == -1 ? 0 : a % b;
-    return rest && (rest < 0) != (b < 0) ? rest + b : rest;
-}
-
-static bool integer_operator(lzt__eval *ev, const lzt__node *n, int64_t a, int64_t b, lzt__value *r)
-{
-    bool over = false;
-    *r = (lzt__value){LZT__KIND_INT, {0}};
-    if ((n->op == LZT__OP_FLOOR_DIVIDE || n->op == LZT__OP_MODULO || n->op == LZT__OP_DIVIDE) && !b)
-        return lzt__eval_fail(ev, n->line, "division by zero");
-    switch (n->op) {
-    case LZT__OP_ADD: over = __builtin_add_overflow(a, b, &r->integer); break;
-    case LZT__OP_SUBTRACT: over = __builtin_sub_overflow(a, b, &r->integer); break;
-    case LZT__OP_MULTIPLY: over = __builtin_mul_overflow(a, b, &r->integer); break;
-    case LZT__OP_DIVIDE: *r = (lzt__value){LZT__KIND_FLOAT, {.real = (double)a / (double)b}}; break;
-    case LZT__OP_FLOOR_DIVIDE:
-        over = a == INT64_MIN && b == -1;
-        if (!over) r->integer = floor_divide(a, b);
-        break;
-    case LZT__OP_MODULO: r->integer = floor_remainder(a, b); break;
-    default:
-        if (b < 0) return lzt__eval_fail(ev, n->line, "a negative power is not supported");
-        r->integer = 1;
-        for (int64_t i = 0; i < b && !over && i < 64; i++) over = __builtin_mul_overflow(r->integer, a, &r->integer);
-        if (b > 63 && a != 0 && a != 1) over = true;
-    }
-    return !over || lzt__eval_fail(ev, n->line, "the number is beyond 64 bits");
-}
-
-static bool real_operator(lzt__eval *ev, const lzt__node *n, double a, double b, lzt__value *r)
-{
-    *r = (lzt__value){LZT__KIND_FLOAT, {0}};
-    if ((n->op == LZT__OP_FLOOR_DIVIDE || n->op == LZT__OP_MODULO || n->op == LZT__OP_DIVIDE) && b == 0)
-        return lzt__eval_fail(ev, n->line, "division by zero");
-    switch (n->op) {
-    case LZT__OP_ADD: r->real = a + b; break;
-    case LZT__OP_SUBTRACT: r->real = a - b; break;
-    case LZT__OP_MULTIPLY: r->real = a * b; break;
-    case LZT__OP_DIVIDE: r->real = a / b; break;
-    case LZT__OP_FLOOR_DIVIDE: r->real = floor(a / b); break;
-    case LZT__OP_MODULO: r->real = a - floor(a / b) * b; break;
-    default: r->real = pow(a, b); break;
-    }
-    return true;
-}
-
-/* markupsafe: what is added to markup is escaped. */
-static bool escaped(lzt__out *out, const lzt__string *s)
-{
-    static const char from[] = "&<>\"'";
-    static const char *const to[] = {"&amp;", "&lt;", "&gt;", "&#34;", "&#39;"};
-    bool ok = true;
-    for (uint32_t i = 0; ok && i < s->size; i++) {
-        uint8_t mark = s->mark ? s->mark[i] : s->marks;
-        const char *found = s->bytes[i] ? strchr(from, s->bytes[i]) : NULL;
-        ok = found ? lzt__out_put(out, to[found - from], strlen(to[found - from]), mark)
-                   : lzt__out_put(out, s->bytes + i, 1, mark);
-    }
-    return ok;
-}
-
-static bool add_strings(lzt__eval *ev, const lzt__string *a, const lzt__string *b, lzt__value *r)
-{
-    lzt__out out = {0};
-    bool markup = a->is_markup || b->is_markup;
-    bool ok = (markup && !a->is_markup ? escaped(&out, a) : lzt__out_string(&out, a)) &&
-              (markup && !b->is_markup ? escaped(&out, b) : lzt__out_string(&out, b)) &&
-              lzt__out_value(&ev->arena, &out, r);
-    if (ok) r->string->is_markup = markup;
-    lzt__out_free(&out);
-    return ok || lzt__eval_no_memory(ev);
-}
-
-static bool add_lists(lzt__eval *ev, const lzt__value *a, const lzt__value *b, lzt__value *r)
-{
-    uint32_t n = a->list->count, m = b->list->count;
-    if (!lzt__value_list(&ev->arena, n + m, (lzt__kind)a->kind, r)) return lzt__eval_no_memory(ev);
-    memcpy(r->list->item, a->list->item, n * sizeof *r->list->item);
-    memcpy(r->list->item + n, b->list->item, m * sizeof *r->list->item);
-    return true;
-}
-
-static bool repeat(lzt__eval *ev, const lzt__string *s, int64_t times, lzt__value *r)
-{
-    lzt__out out = {0};
-    bool ok = true;
-    if (times > 0 && s->size && (uint64_t)times > (UINT64_C(1) << 24) / s->size) return lzt__eval_no_memory(ev);
-    for (int64_t i = 0; ok && i < times; i++) ok = lzt__out_string(&out, s);
-    ok = ok && lzt__out_value(&ev->arena, &out, r);
-    lzt__out_free(&out);
-    return ok || lzt__eval_no_memory(ev);
-}
-
-static bool concat(lzt__eval *ev, const lzt__value *a, const lzt__value *b, uint32_t line, lzt__value *r)
-{
-    lzt__out out = {0};
-    if (a->kind >= LZT__KIND_NAMESPACE || b->kind >= LZT__KIND_NAMESPACE)
-        return lzt__eval_fail(ev, line, "~ needs values that can be printed");
-    bool ok = lzt__value_str(&out, a, 0) && lzt__value_str(&out, b, 0) && lzt__out_value(&ev->arena, &out, r);
-    lzt__out_free(&out);
-    return ok || lzt__eval_no_memory(ev);
+    return lzt__eval_slice(ev, &v, has_begin ? &begin : NULL, has_end ? &end : NULL, step, n->line, r);
 }
 
 static bool binary(lzt__eval *ev, lzt__frame *f, const lzt__node *n, lzt__value *r)
 {
-    static const char *const sign[] = {"+", "-", "*", "/", "//", "%", "**"};
     lzt__value a, b;
-    if (!evaluate(ev, f, n->a, &a) || !evaluate(ev, f, n->b, &b)) return false;
-    if (n->op == LZT__OP_CONCAT) return concat(ev, &a, &b, n->line, r);
-    if (a.kind == LZT__KIND_UNDEFINED) return undefined_used(ev, &a, n->line);
-    if (b.kind == LZT__KIND_UNDEFINED) return undefined_used(ev, &b, n->line);
-    if (is_number(&a) && is_number(&b)) {
-        if (a.kind == LZT__KIND_FLOAT || b.kind == LZT__KIND_FLOAT)
-            return real_operator(ev, n, real_of(&a), real_of(&b), r);
-        return integer_operator(ev, n, a.kind == LZT__KIND_INT ? a.integer : a.truth,
-                                b.kind == LZT__KIND_INT ? b.integer : b.truth, r);
-    }
-    if (n->op == LZT__OP_ADD && a.kind == LZT__KIND_STRING && b.kind == LZT__KIND_STRING)
-        return add_strings(ev, a.string, b.string, r);
-    if (n->op == LZT__OP_ADD && a.kind == b.kind && (a.kind == LZT__KIND_LIST || a.kind == LZT__KIND_TUPLE))
-        return add_lists(ev, &a, &b, r);
-    if (n->op == LZT__OP_MULTIPLY && a.kind == LZT__KIND_STRING && b.kind == LZT__KIND_INT)
-        return repeat(ev, a.string, b.integer, r);
-    return lzt__eval_fail(ev, n->line, "unsupported operand types for %s: '%s' and '%s'", sign[n->op],
-                          lzt__kind_name(&a), lzt__kind_name(&b));
-}
-
-static bool compare_one(lzt__eval *ev, const lzt__value *a, const lzt__node *operand, const lzt__value *b, bool *result)
-{
-    int order;
-    if (operand->op == LZT__OP_EQUAL || operand->op == LZT__OP_DIFFERENT) {
-        if (!lzt__eval_equal(ev, a, b, operand->line, result)) return false;
-        *result = *result == (operand->op == LZT__OP_EQUAL);
-        return true;
-    }
-    if (operand->op >= LZT__OP_IN) {
-        if (!lzt__eval_contains(ev, a, b, operand->line, result)) return false;
-        *result = *result == (operand->op == LZT__OP_IN);
-        return true;
-    }
-    if (a->kind == LZT__KIND_UNDEFINED) return undefined_used(ev, a, operand->line);
-    if (b->kind == LZT__KIND_UNDEFINED) return undefined_used(ev, b, operand->line);
-    if (!lzt__value_order(a, b, &order))
-        return lzt__eval_fail(ev, operand->line, "'%s' and '%s' cannot be ordered", lzt__kind_name(a),
-                              lzt__kind_name(b));
-    *result = operand->op == LZT__OP_LESS         ? order < 0
-              : operand->op == LZT__OP_LESS_EQUAL ? order <= 0
-              : operand->op == LZT__OP_GREATER    ? order > 0
-                                                  : order >= 0;
-    return true;
+    return evaluate(ev, f, n->a, &a) && evaluate(ev, f, n->b, &b) &&
+           lzt__eval_binary(ev, (lzt__operator)n->op, &a, &b, n->line, r);
 }
 
 static bool compare(lzt__eval *ev, lzt__frame *f, const lzt__node *n, lzt__value *r)
@@ -564,7 +203,9 @@ static bool compare(lzt__eval *ev, lzt__frame *f, const lzt__node *n, lzt__value
     bool result = true;
     if (!evaluate(ev, f, n->a, &left)) return false;
     for (const lzt__node *o = n->b; o && result; o = o->next) {
-        if (!evaluate(ev, f, o->a, &right) || !compare_one(ev, &left, o, &right, &result)) return false;
+        if (!evaluate(ev, f, o->a, &right) ||
+            !lzt__eval_compare(ev, (lzt__operator)o->op, &left, &right, o->line, &result))
+            return false;
         left = right;
     }
     *r = (lzt__value){LZT__KIND_BOOL, {.truth = result}};
@@ -573,20 +214,8 @@ static bool compare(lzt__eval *ev, lzt__frame *f, const lzt__node *n, lzt__value
 
 static bool unary(lzt__eval *ev, lzt__frame *f, const lzt__node *n, lzt__value *r)
 {
-    if (!evaluate(ev, f, n->a, r)) return false;
-    if (r->kind == LZT__KIND_UNDEFINED) return undefined_used(ev, r, n->line);
-    if (!is_number(r)) return lzt__eval_fail(ev, n->line, "bad operand type for a sign: '%s'", lzt__kind_name(r));
-    if (r->kind == LZT__KIND_BOOL) *r = (lzt__value){LZT__KIND_INT, {.integer = r->truth}};
-    if (n->op == LZT__OP_ADD) return true;
-    if (r->kind == LZT__KIND_FLOAT)
-        r->real = -r->real;
-    else if (r->integer == INT64_MIN)
-        return lzt__eval_fail(ev, n->line, "the number is beyond 64 bits");
-    else
-        r->integer = -r->integer;
-    return true;
+    return evaluate(ev, f, n->a, r) && lzt__eval_sign(ev, (lzt__operator)n->op, n->line, r);
 }
-
 /* ---- calls ---- */
 
 const lzt__value *lzt__call_argument(const lzt__call *c, uint32_t place, const char *name)
@@ -600,7 +229,8 @@ static bool evaluate_arguments(lzt__eval *ev, lzt__frame *f, const lzt__node *li
 {
     uint32_t n = 0;
     for (const lzt__node *a = list; a; a = a->next) n++;
-    *c = (lzt__call){take(ev, (n + 1) * sizeof *c->value), take(ev, (n + 1) * sizeof *c->name), n, line};
+    *c = (lzt__call){lzt__eval_take(ev, (n + 1) * sizeof *c->value), lzt__eval_take(ev, (n + 1) * sizeof *c->name), n,
+                     line};
     if (!c->value || !c->name) return false;
     n = 0;
     for (const lzt__node *a = list; a; a = a->next, n++) {
@@ -640,7 +270,7 @@ static bool make_range(lzt__eval *ev, const lzt__call *c, lzt__value *r)
     int64_t v[3] = {0, 0, 1};
     if (!c->count || c->count > 3) return lzt__eval_fail(ev, c->line, "range takes one to three numbers");
     for (uint32_t i = 0; i < c->count; i++)
-        if (!index_of(&c->value[i], &v[c->count == 1 ? 1 : i]))
+        if (!lzt__eval_index(&c->value[i], &v[c->count == 1 ? 1 : i]))
             return lzt__eval_fail(ev, c->line, "range takes integers");
     if (!v[2]) return lzt__eval_fail(ev, c->line, "range's step is zero");
     double length = ceil(((double)v[1] - (double)v[0]) / (double)v[2]);
@@ -668,7 +298,7 @@ static bool now_text(lzt__eval *ev, const lzt__call *c, lzt__value *r)
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     size_t n = strftime(text, sizeof text, format, &tm);
 #pragma GCC diagnostic pop
-    char *copy = take(ev, n + 1);
+    char *copy = lzt__eval_take(ev, n + 1);
     if (!copy) return false;
     memcpy(copy, text, n);
     return lzt__value_string(&ev->arena, copy, n, LZT__MARK_TEMPLATE, r) || lzt__eval_no_memory(ev);
@@ -692,7 +322,7 @@ static bool call_value(lzt__eval *ev, const lzt__value *of, const lzt__call *c, 
     if (ev->depth++ > DEPTH_MAX) return lzt__eval_fail(ev, c->line, "calls nest too deeply");
     bool ok;
     switch (of->kind) {
-    case LZT__KIND_UNDEFINED: ok = undefined_used(ev, of, c->line); break;
+    case LZT__KIND_UNDEFINED: ok = lzt__eval_undefined(ev, of, c->line); break;
     case LZT__KIND_FUNCTION: ok = call_function(ev, of->name, c, r); break;
     case LZT__KIND_METHOD: ok = lzt__method_call(ev, of->method, c, r); break;
     case LZT__KIND_MACRO: ok = call_macro(ev, of->any, c, caller, r); break;
@@ -732,7 +362,7 @@ static bool call_macro(lzt__eval *ev, const macro *m, const lzt__call *c, const 
 static bool make_macro(lzt__eval *ev, lzt__frame *f, const lzt__node *n, const lzt__node *parameters,
                        const lzt__node *body, lzt__kind kind, lzt__value *r)
 {
-    macro *m = take(ev, sizeof *m);
+    macro *m = lzt__eval_take(ev, sizeof *m);
     if (!m) return false;
     *m = (macro){n, parameters, body, f};
     *r = (lzt__value){(uint8_t)kind, {.any = m}};
@@ -885,7 +515,7 @@ static flow run_for(lzt__eval *ev, lzt__frame *f, const lzt__node *n)
     if (!evaluate(ev, f, n->b, &v)) return FLOW_FAILED;
     if (!lzt__eval_items(ev, &v, n->line, &list) || (n->c && !filter_items(ev, f, n, &list))) return FLOW_FAILED;
     const char *name = lzt__jinja_name(ev->jinja, "loop");
-    lzt__loop *loop = take(ev, sizeof *loop);
+    lzt__loop *loop = lzt__eval_take(ev, sizeof *loop);
     if (!loop) return FLOW_FAILED;
     *loop = (lzt__loop){list, 0, 1};
     int32_t before = ev->message;

@@ -69,19 +69,38 @@ typedef struct lzt__call {
 /* Notes an error (the first one stays) and returns false. */
 bool lzt__eval_fail(lzt__eval *ev, uint32_t line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 bool lzt__eval_no_memory(lzt__eval *ev);
+#define LZT__EVAL_STEP_BYTES 64 /* bytes to look through for a step */
 /* Counts work that grows with a value's size among the steps. */
 bool lzt__eval_spend(lzt__eval *ev, uint64_t steps, uint32_t line);
 bool lzt__eval_equal(lzt__eval *ev, const lzt__value *a, const lzt__value *b, uint32_t line, bool *result);
+void *lzt__eval_take(lzt__eval *ev, uint64_t bytes); /* zeroed memory of the arena; NULL: an error was noted */
 /* The argument at place, or called name; NULL: not given. */
 const lzt__value *lzt__call_argument(const lzt__call *c, uint32_t place, const char *name);
+/* str(v) as a string value */
+bool lzt__eval_string(lzt__eval *ev, const lzt__value *v, lzt__value *result);
+
+/* jinja_access.c */
+/* Notes that v, undefined, was used; returns false. */
+bool lzt__eval_undefined(lzt__eval *ev, const lzt__value *v, uint32_t line);
+/* Sets *i to an integer's or boolean's value; false: neither. */
+bool lzt__eval_index(const lzt__value *index, int64_t *i);
 /* All items of what can be iterated: a list as it is, a dict's keys, a string's characters. */
 bool lzt__eval_items(lzt__eval *ev, const lzt__value *v, uint32_t line, lzt__list **list);
 /* v.name and v[index], Python's and Jinja's rules. */
 bool lzt__eval_attribute(lzt__eval *ev, const lzt__value *v, const char *name, uint32_t line, lzt__value *result);
 bool lzt__eval_item(lzt__eval *ev, const lzt__value *v, const lzt__value *index, uint32_t line, lzt__value *result);
-/* str(v) as a string value */
-bool lzt__eval_string(lzt__eval *ev, const lzt__value *v, lzt__value *result);
+/* v[first:stop:step]; NULL: not given */
+bool lzt__eval_slice(lzt__eval *ev, const lzt__value *v, const int64_t *first, const int64_t *stop, int64_t step,
+                     uint32_t line, lzt__value *result);
 bool lzt__eval_contains(lzt__eval *ev, const lzt__value *item, const lzt__value *in, uint32_t line, bool *result);
+
+/* jinja_operators.c */
+bool lzt__eval_binary(lzt__eval *ev, lzt__operator op, const lzt__value *a, const lzt__value *b, uint32_t line,
+                      lzt__value *result);
+bool lzt__eval_compare(lzt__eval *ev, lzt__operator op, const lzt__value *a, const lzt__value *b, uint32_t line,
+                       bool *result);
+/* +v or -v, in place */
+bool lzt__eval_sign(lzt__eval *ev, lzt__operator op, uint32_t line, lzt__value *v);
 
 /* jinja_filters.c */
 bool lzt__filter_apply(lzt__eval *ev, const char *name, const lzt__value *v, const lzt__call *c, lzt__value *result);

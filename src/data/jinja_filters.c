@@ -169,7 +169,7 @@ static bool f_length(lzt__eval *ev, const lzt__value *v, const lzt__call *c, lzt
     switch (v->kind) {
     case LZT__KIND_UNDEFINED: return integer(0, r);
     case LZT__KIND_STRING:
-        return lzt__eval_spend(ev, v->string->size / 64, c->line) &&
+        return lzt__eval_spend(ev, v->string->size / LZT__EVAL_STEP_BYTES, c->line) &&
                integer((int64_t)lzt__utf8_count(v->string->bytes, v->string->size), r);
     case LZT__KIND_LIST:
     case LZT__KIND_TUPLE: return integer(v->list->count, r);

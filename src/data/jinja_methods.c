@@ -278,7 +278,7 @@ static bool string_call(lzt__eval *ev, const lzt__string *s, const char *name, c
     const lzt__value *a = lzt__call_argument(c, 0, NULL), *b = lzt__call_argument(c, 1, NULL),
                      *n = lzt__call_argument(c, 2, "count");
     const lzt__string *text = a && a->kind == LZT__KIND_STRING ? a->string : NULL;
-    if (!lzt__eval_spend(ev, s->size / 64, c->line)) return false;
+    if (!lzt__eval_spend(ev, s->size / LZT__EVAL_STEP_BYTES, c->line)) return false;
     if (!strcmp(name, "split") || !strcmp(name, "rsplit")) return split(ev, s, c, name[0] == 'r', r);
     if (!strcmp(name, "splitlines")) return split_lines(ev, s, r);
     if (!strcmp(name, "upper") || !strcmp(name, "lower") || !strcmp(name, "title") || !strcmp(name, "capitalize"))
