@@ -45,6 +45,7 @@ static bool integer_operator(lzt__eval *ev, lzt__operator op, int64_t a, int64_t
     default:
         if (b < 0) return lzt__eval_fail(ev, line, "a negative power is not supported");
         r->integer = 1;
+        if (a == -1) b &= 1;
         for (int64_t i = 0; i < b && !over && i < 64; i++) over = __builtin_mul_overflow(r->integer, a, &r->integer);
         if (b > 63 && a != 0 && a != 1) over = true;
     }
