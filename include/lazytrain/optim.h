@@ -104,6 +104,16 @@ LZT_EXPORT void lzt_optim_split(lzt_optim *optim, const float *weight, uint16_t 
 LZT_EXPORT void lzt_optim_join(lzt_optim *optim, const uint16_t *high, const int16_t *low, float *weight,
                                uint64_t count);
 
+/* Rows of an embedding: out[i] = table[ids[i]]. */
+LZT_EXPORT void lzt_optim_gather_rows(const int32_t *ids, uint64_t count, const void *table, uint64_t row_bytes,
+                                      void *out);
+/* gradient[ids[i]] += rows[i][columns], F32 or BF16: the rows of an id are first summed in F32, in the order of i.
+ * skip_id's rows are left out; negative: none. scratch: 8-byte aligned, scatter_scratch_bytes of it. */
+LZT_EXPORT void lzt_optim_scatter_rows(const int32_t *ids, uint64_t count, int64_t skip_id, lzt_dtype dtype,
+                                       const void *rows, lzt_dtype grad_dtype, void *gradient, uint64_t columns,
+                                       void *scratch);
+LZT_EXPORT uint64_t lzt_optim_scatter_scratch_bytes(uint64_t count, uint64_t columns);
+
 /* Learning-rate schedules with the formulas of transformers' optimization.py (get_*_schedule*). */
 typedef enum lzt_schedule_type {
     LZT_SCHEDULE_CONSTANT = 0,

@@ -22,6 +22,7 @@ extern const lzt_command lzt_command_eval;
 extern const lzt_command lzt_command_generate;
 extern const lzt_command lzt_command_model_inspect;
 extern const lzt_command lzt_command_model_verify;
+extern const lzt_command lzt_command_probe;
 extern const lzt_command lzt_command_report;
 extern const lzt_command lzt_command_trace;
 extern const lzt_command lzt_command_train;

@@ -48,6 +48,13 @@ lzt_status lzt_session_open_model_to_plan(lzt_session *s, const char *path, lzt_
     return LZT_OK;
 }
 
+lzt_status lzt_session_open_config(lzt_session *s, const char *path, lzt_error *err)
+{
+    lzt_status status = lzt_model_open(path, LZT_MODEL_CONFIG_ONLY, &s->model, err);
+    if (!status) s->info = lzt_model_get_info(s->model);
+    return status;
+}
+
 lzt_status lzt_session_open_tokenizer(lzt_session *s, const char *path, lzt_error *err)
 {
     if (path) return lzt_tokenizer_open(path, NULL, &s->tokenizer, err);

@@ -31,6 +31,8 @@ typedef struct lzt_session {
 lzt_status lzt_session_open_model(lzt_session *s, const char *path, lzt_error *err);
 /* The same for a dry run: weights are checked where they are, config.json is enough, and kernels may be missing. */
 lzt_status lzt_session_open_model_to_plan(lzt_session *s, const char *path, lzt_error *err);
+/* Its configuration alone: no weights are needed, whatever is done with it runs no model. */
+lzt_status lzt_session_open_config(lzt_session *s, const char *path, lzt_error *err);
 /* The tokenizer that path (or else the model's directory) holds; none is no error when path is NULL. */
 lzt_status lzt_session_open_tokenizer(lzt_session *s, const char *path, lzt_error *err);
 /* The chat template: a built-in one, a file, or (NULL) the model's own, which it need not have. */

@@ -13,49 +13,7 @@ static void gather(const lzt_host_call *c)
 {
     const int32_t *ids = c->ptr[0];
     uint64_t row_bytes = c->dim[0] * lzt_dtype_bytes(c->engine->plan.numerics.dtype);
-    for (int32_t i = 0; i < ids[0]; i++)
-        memcpy((char *)c->ptr[2] + (uint64_t)i * row_bytes, (const char *)c->ptr[1] + (uint64_t)ids[1 + i] * row_bytes,
-               row_bytes);
-}
-
-/* In place, no memory: keys are id << 32 | position, so the order within an id is that of the tokens. */
-static void heap_sort(uint64_t *key, uint64_t count)
-{
-    for (uint64_t end = count, root = count / 2; end > 1;) {
-        if (root) {
-            root--;
-        } else {
-            uint64_t top = key[0];
-            key[0] = key[--end];
-            key[end] = top;
-        }
-        uint64_t at = root, value = key[at];
-        for (uint64_t child; (child = 2 * at + 1) < end; at = child) {
-            if (child + 1 < end && key[child + 1] > key[child]) child++;
-            if (key[child] <= value) break;
-            key[at] = key[child];
-        }
-        key[at] = value;
-    }
-}
-
-static void add_row(float *sum, const void *row, uint64_t count, lzt_dtype dtype)
-{
-    if (dtype == LZT_DTYPE_F32)
-        for (uint64_t i = 0; i < count; i++) sum[i] += ((const float *)row)[i];
-    else
-        for (uint64_t i = 0; i < count; i++) sum[i] += lzt_bf16_to_f32(((const uint16_t *)row)[i]);
-}
-
-static void store_row(void *gradient, const float *sum, uint64_t count, lzt_dtype dtype)
-{
-    if (dtype == LZT_DTYPE_F32)
-        for (uint64_t i = 0; i < count; i++) ((float *)gradient)[i] += sum[i];
-    else
-        for (uint64_t i = 0; i < count; i++) {
-            uint16_t *g = &((uint16_t *)gradient)[i];
-            *g = lzt_bf16_from_f32(lzt_bf16_to_f32(*g) + sum[i]);
-        }
+    lzt_optim_gather_rows(ids + 1, (uint64_t)ids[0], c->ptr[1], row_bytes, c->ptr[2]);
 }
 
 /* The row of the padding id gets no gradient from lookups: transformers makes the embedding with padding_idx, so that
@@ -64,21 +22,8 @@ static void scatter(const lzt_host_call *c)
 {
     const lzt_numerics *numerics = &c->engine->plan.numerics;
     const int32_t *ids = c->ptr[0];
-    uint64_t n = (uint64_t)ids[0], columns = c->dim[0], *key = c->ptr[3];
-    float *sum = (float *)(key + numerics->micro_batch_tokens);
-    uint64_t in_bytes = columns * lzt_dtype_bytes(numerics->dtype);
-    uint64_t out_bytes = columns * lzt_dtype_bytes(numerics->grad_dtype);
-    for (uint64_t i = 0; i < n; i++) key[i] = (uint64_t)ids[1 + i] << 32 | i;
-    heap_sort(key, n);
-    for (uint64_t i = 0; i < n;) {
-        uint64_t id = key[i] >> 32;
-        bool padding = c->engine->info->pad_id >= 0 && id == (uint64_t)c->engine->info->pad_id;
-        memset(sum, 0, columns * sizeof *sum);
-        for (; i < n && key[i] >> 32 == id; i++)
-            add_row(sum, (const char *)c->ptr[1] + (key[i] & 0xffffffff) * in_bytes, columns, numerics->dtype);
-        if (padding) continue;
-        store_row((char *)c->ptr[2] + id * out_bytes, sum, columns, numerics->grad_dtype);
-    }
+    lzt_optim_scatter_rows(ids + 1, (uint64_t)ids[0], c->engine->info->pad_id, numerics->dtype, c->ptr[1],
+                           numerics->grad_dtype, c->ptr[2], c->dim[0], c->ptr[3]);
 }
 
 /* ---- gradients ---- */

@@ -1,0 +1,128 @@
+/* lazytrain probe: measures the machine into a profile. */
+#include "cli/commands.h"
+#include "cli/probe_list.h"
+#include "cli/talk.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const lzt_option options[] = {
+    {.name = "model",
+     .argument = "DIR",
+     .type = LZT_OPTION_PATH,
+     .required = true,
+     .help = "a model's directory: its operators and sizes are measured; no weights are read"},
+    {.name = "batch",
+     .argument = "B",
+     .type = LZT_OPTION_UINT,
+     .unit = "rows",
+     .fallback = "4",
+     .help = "rows of a micro-batch"},
+    {.name = "seq",
+     .argument = "S",
+     .type = LZT_OPTION_UINT,
+     .unit = "tokens",
+     .fallback = "512",
+     .help = "of each row"},
+    {.name = "dtype",
+     .argument = "TYPE",
+     .type = LZT_OPTION_CHOICE,
+     .choices = "f32|bf16",
+     .help = "weights and activations; default: the directory's own"},
+    {.name = "accumulation",
+     .argument = "N",
+     .type = LZT_OPTION_UINT,
+     .fallback = "1",
+     .help = "micro-batches a step: with more than one, gradients are F32 and added on the host"},
+    {.name = "link-gbps",
+     .argument = "X",
+     .type = LZT_OPTION_TEXT,
+     .fallback = "0",
+     .help = "throttle copies to X GB/s, as memory.link_gbps does"},
+    {.name = "compute-slowdown",
+     .argument = "X",
+     .type = LZT_OPTION_TEXT,
+     .fallback = "1",
+     .help = "stretch compute, as memory.compute_slowdown does"},
+    {.name = "seconds",
+     .argument = "X",
+     .type = LZT_OPTION_REAL,
+     .unit = "s",
+     .fallback = "2",
+     .help = "spent on each part: copies, kernels, host work, each pair of lanes"},
+    {.name = "out", .argument = "FILE", .type = LZT_OPTION_PATH, .help = "write the profile there"},
+    LZT_OPTION_JSON,
+};
+
+static void print_list(const lzt_profile *p)
+{
+    printf("machine: %s\ndevice: %s\n", p->machine, p->device);
+    for (uint64_t i = 0; i < p->measurement_count; i++) {
+        const lzt_measurement *m = &p->measurement[i];
+        bool rate = m->kind == LZT_MEASURE_RATE;
+        double unit = rate ? 1e-9 : 1e3;
+        printf("%-46s %12" PRIu64 "  %10.4f %s (%.4f to %.4f, n %" PRIu64 ")\n", m->name, m->size, m->median * unit,
+               rate ? "GB/s" : "ms", m->min * unit, m->max * unit, m->count);
+    }
+}
+
+static lzt_status put_out(const lzt_args *args, const lzt_profile *profile, lzt_error *err)
+{
+    char *text;
+    lzt_status status = LZT_OK;
+    if (lzt_args_text(args, "out")) status = lzt_profile_write(lzt_args_text(args, "out"), profile, err);
+    if (status) return status;
+    if (!lzt_args_flag(args, "json")) {
+        print_list(profile);
+        return LZT_OK;
+    }
+    status = lzt_profile_print(profile, &text, err);
+    if (status) return status;
+    fputs(text, stdout);
+    free(text);
+    return LZT_OK;
+}
+
+static lzt_status measure(const lzt_args *args, lzt_session *s, lzt_profile *profile, lzt_error *err)
+{
+    uint64_t rows = lzt_args_uint(args, "batch"), length = lzt_args_uint(args, "seq");
+    uint64_t micro_batches = lzt_args_uint(args, "accumulation");
+    if (!rows || length < 2 || !micro_batches || !(lzt_args_real(args, "seconds") > 0))
+        return lzt_fail(err, LZT_ERR_USAGE, "probe", "needs a row, two tokens, a micro-batch and some time at least");
+    lzt_status status = lzt_session_open_config(s, lzt_args_text(args, "model"), err);
+    if (status) return status;
+    lzt_dtype dtype = lzt_session_dtype(s, lzt_args_text(args, "dtype"));
+    status = lzt_session_open_kernels(s, dtype, rows * length, micro_batches, true, err);
+    if (!status)
+        status = lzt_probe_session(s, rows, lzt_args_real(args, "seconds"), !lzt_args_flag(args, "json"), profile, err);
+    return status;
+}
+
+static lzt_status run(const lzt_args *args, lzt_error *err)
+{
+    const lzt_config_override given[] = {{"memory.link_gbps", lzt_args_text(args, "link-gbps")},
+                                         {"memory.compute_slowdown", lzt_args_text(args, "compute-slowdown")}};
+    lzt_config config;
+    lzt_profile profile = {0};
+    lzt_status status = lzt_config_load(NULL, given, LZT_COUNT(given), &config, err);
+    if (status) return status;
+    lzt_session session = {.config = &config};
+    status = measure(args, &session, &profile, err);
+    if (!status) status = put_out(args, &profile, err);
+    lzt_profile_fini(&profile);
+    lzt_session_close(&session);
+    lzt_config_fini(&config);
+    return status;
+}
+
+const lzt_command lzt_command_probe = {
+    .name = "probe",
+    .summary = "measure the machine into a profile",
+    .example = "lazytrain probe --model models/smollm2-135m --batch 2 --seq 256 --out profile.json",
+    .details = "Measures what a step of this model at this batch is made of: copies by size and direction, each "
+               "operator, the optimizer, and every pair of lanes side by side. The planner and the simulator read the "
+               "profile; they never measure.",
+    .option = options,
+    .option_count = LZT_COUNT(options),
+    .run = run};
