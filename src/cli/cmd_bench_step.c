@@ -1,8 +1,10 @@
 /* lazytrain bench step: tokens per second of whole training steps, and where the time goes by operator. */
 #include "cli/commands.h"
+#include "cli/forecast.h"
 #include "cli/session.h"
 #include "cli/talk.h"
 #include "base/clock.h"
+#include "base/resident.h"
 #include "base/rng.h"
 #include "lazytrain/train.h"
 
@@ -40,6 +42,10 @@ static const lzt_option options[] = {
      .fallback = "0",
      .help = "throttle copies to X GB/s"},
     {.name = "compute-slowdown", .argument = "X", .type = LZT_OPTION_TEXT, .fallback = "1", .help = "stretch compute"},
+    {.name = "profile",
+     .argument = "FILE",
+     .type = LZT_OPTION_PATH,
+     .help = "say beside it what this profile predicts"},
     LZT_OPTION_JSON,
 };
 
@@ -72,7 +78,9 @@ typedef struct bench {
     double *over_bound; /* [steps] each over its own lower bound: simulated with unlimited buffers */
     double *start, *end;
     operator_total operators[LZT_OP_COUNT + LZT_HOST_COUNT + LZT_LANE_COUNT];
-    uint64_t peak_device_bytes;
+    uint64_t peak_device_bytes, rss_bytes; /* the second: after the last step */
+    bool has_forecast;
+    lzt_forecast forecast;
     double simulated, unlimited; /* of the last step's durations */
 } bench;
 
@@ -153,6 +161,7 @@ static lzt_status run_steps(bench *b, lzt_error *err)
     lzt_dev_info info;
     lzt_dev_get_info(lzt_engine_dev(engine), &info);
     b->peak_device_bytes = info.peak_bytes[LZT_SPACE_DEVICE];
+    b->rss_bytes = lzt__resident_bytes();
     return lzt_engine_drain(engine, NULL, err);
 }
 
@@ -191,9 +200,28 @@ static lzt_status print(const bench *b, const char *kernels, bool json, lzt_erro
         "planned_device_bytes", (json_int_t)b->session->plan.device_bytes, "simulated_seconds", b->simulated,
         "unlimited_seconds", b->unlimited, "over_bound", "median", b->over_bound[b->steps / 2], "max",
         b->over_bound[b->steps - 1], "kernels", kernels, "operators", list);
+    json_object_set_new(out, "rss_bytes", json_integer((json_int_t)b->rss_bytes));
+    if (b->has_forecast) {
+        json_object_set_new(out, "predicted_step_seconds", json_real(b->forecast.price.seconds));
+        json_object_set_new(out, "predicted_rss_bytes", json_integer((json_int_t)b->forecast.rss_bytes));
+        if (!json)
+            printf("predicted: %.3f s, resident %.1f MiB; resident %.1f MiB\n", b->forecast.price.seconds,
+                   (double)b->forecast.rss_bytes / 1048576.0, (double)b->rss_bytes / 1048576.0);
+    }
     if (json) return lzt_talk_json(out, err);
     json_decref(out);
     return LZT_OK;
+}
+
+static lzt_status predict(bench *b, const char *path, uint64_t rows, lzt_error *err)
+{
+    lzt_profile profile;
+    lzt_status status = lzt_profile_read(path, &profile, err);
+    if (status) return status;
+    status = lzt_forecast_step(b->session, &profile, rows, NULL, &b->forecast, err);
+    b->has_forecast = !status;
+    lzt_profile_fini(&profile);
+    return status;
 }
 
 static lzt_status measure(const lzt_args *args, bench *b, lzt_error *err)
@@ -209,6 +237,7 @@ static lzt_status measure(const lzt_args *args, bench *b, lzt_error *err)
     if (!status) status = lzt_session_choose_plan(s, err);
     char kernels[128] = "";
     if (!status) snprintf(kernels, sizeof kernels, "%s", s->kern->ops->description(s->kern));
+    if (!status && lzt_args_text(args, "profile")) status = predict(b, lzt_args_text(args, "profile"), rows, err);
     if (!status) status = lzt_session_open_engine(s, false, err);
     if (status) return status;
     int32_t *memory = calloc(4 * rows * length + 1, sizeof *memory);

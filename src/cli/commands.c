@@ -18,6 +18,7 @@ static const lzt_command *const commands[] = {
     &lzt_command_plan,
     &lzt_command_explain,
     &lzt_command_check,
+    &lzt_command_sim,
     &lzt_command_doctor,
     &lzt_command_probe,
     &lzt_command_data_inspect,

@@ -24,6 +24,7 @@ extern const lzt_command lzt_command_model_inspect;
 extern const lzt_command lzt_command_model_verify;
 extern const lzt_command lzt_command_probe;
 extern const lzt_command lzt_command_report;
+extern const lzt_command lzt_command_sim;
 extern const lzt_command lzt_command_trace;
 extern const lzt_command lzt_command_train;
 extern const lzt_command lzt_command_ckpt_ls;

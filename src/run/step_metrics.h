@@ -15,7 +15,4 @@ void lzt__step_metrics(const lzt_engine *engine, const lzt_account *account, dou
                        double handover_seconds, const lzt_feed_stats *data, lzt_queue_metrics *queue,
                        lzt_step_metrics *out);
 
-/* Resident bytes of this process. */
-uint64_t lzt__resident_bytes(void);
-
 #endif
