@@ -3,7 +3,7 @@ _lazytrain() {
     local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" command="${COMP_WORDS[1]}" options=""
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "train eval generate bench plan explain check doctor data compare report trace config model completion ckpt version --help --version" -- "$cur"))
+        COMPREPLY=($(compgen -W "train eval generate bench plan explain check sim doctor probe data compare report trace config model completion ckpt version --help --version" -- "$cur"))
         return
     fi
     case "$command" in
@@ -71,6 +71,7 @@ _lazytrain() {
         "bench step --device-cap") COMPREPLY=(); return ;;
         "bench step --link-gbps") COMPREPLY=(); return ;;
         "bench step --compute-slowdown") COMPREPLY=(); return ;;
+        "bench step --profile") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "plan --model") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "plan --output") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "plan --batch-size") COMPREPLY=(); return ;;
@@ -110,6 +111,21 @@ _lazytrain() {
         "explain --model") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "explain --micro-batches") COMPREPLY=(); return ;;
         "check --model") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "sim --plan") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "sim --model") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "sim --profile") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "sim --batch") COMPREPLY=(); return ;;
+        "sim --accumulation") COMPREPLY=(); return ;;
+        "sim --trace") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "probe --model") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "probe --batch") COMPREPLY=(); return ;;
+        "probe --seq") COMPREPLY=(); return ;;
+        "probe --dtype") COMPREPLY=($(compgen -W "f32 bf16" -- "$cur")); return ;;
+        "probe --accumulation") COMPREPLY=(); return ;;
+        "probe --link-gbps") COMPREPLY=(); return ;;
+        "probe --compute-slowdown") COMPREPLY=(); return ;;
+        "probe --seconds") COMPREPLY=(); return ;;
+        "probe --out") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "data inspect --dataset") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "data inspect --model") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "data inspect --tokenizer") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -142,11 +158,13 @@ _lazytrain() {
         "eval") options="--help --model --dataset --dtype --batch-size --max-seq-length --tokenizer --template --json" ;;
         "generate") options="--help --model --prompt-ids --prompt --max-new-tokens --dtype --tokenizer --json" ;;
         "bench gemm") options="--help --shape --tokens --dtype --gemm --isa --threads --repeats --json" ;;
-        "bench step") options="--help --model --batch --seq --dtype --steps --warmup --plan --device-cap --link-gbps --compute-slowdown --json" ;;
+        "bench step") options="--help --model --batch --seq --dtype --steps --warmup --plan --device-cap --link-gbps --compute-slowdown --profile --json" ;;
         "plan") options="--help --model --output --json --batch-size --max-seq-len --dtype-bytes --peak-cap-gb --baseline-peak-gb --baseline-checkpoint-interval --max-segment-layers --cpu-activation-budget-gb --enable-nvme-offload --nvme-activation-budget-gb --nvme-transfer-mode --layer-recompute-ms --linear-recompute-ratio --enable-overlap-aware-offload --enable-overlap-aware-nvme --activation-comm-capacity-fraction --activation-comm-window-ms-scale --nvme-comm-capacity-fraction --nvme-comm-window-ms-scale --activation-h2d-bandwidth-gbps --activation-d2h-bandwidth-gbps --nvme-read-bandwidth-gbps --nvme-write-bandwidth-gbps --include-param-grad-pcie --optimizer-state-mode --optimizer-max-8bit-fraction --optimizer-alpha-step-sec --optimizer-fast-grad-clip-saving-sec --optimizer-full-8bit-extra-step-sec --hidden-nvme-offload-tiebreak-ms --checkpoint-penalty --reference-schedule --lock-reference-edges --lock-reference-gpu-checkpoints --time-limit-sec --solver --highs-library --sweep --topology --world-size --trust-remote-code" ;;
         "explain") options="--help --objects --model --micro-batches --json" ;;
         "check") options="--help --model --json" ;;
+        "sim") options="--help --plan --model --profile --batch --accumulation --trace --json" ;;
         "doctor") options="--help --json" ;;
+        "probe") options="--help --model --batch --seq --dtype --accumulation --link-gbps --compute-slowdown --seconds --out --json" ;;
         "data inspect") options="--help --dataset --model --tokenizer --template --query-field --response-field --max-seq-length --truncation --loss-on --on-bad-row --packing --group-by-length --batch-size --limit --rows --json" ;;
         "data tokenize") options="--help --tokenizer --pattern --threads --lines --json" ;;
         "data render") options="--help --model --template --prompt --json" ;;

@@ -1,0 +1,158 @@
+/* Goal: a probe of a small model holds, finite and in order, every entry that pricing its step asks for; a simulation
+ * from it has the structure of the run: its tasks on its lanes, its bytes, its peaks, and parts that add up.
+ */
+#include "lazytrain/profile.h"
+
+#include "program_run.h"
+
+#include <math.h>
+
+static tiny model;
+
+static int set_up(void **state)
+{
+    if (run_set_up(state)) return -1;
+    tiny_init(&model);
+    tiny_put(&model, "model");
+    char rows[4096] = "";
+    for (int r = 0; r < 12; r++) {
+        strcat(rows, "{\"input_ids\": [");
+        for (int i = 0; i < 16; i++) sprintf(rows + strlen(rows), "%s%d", i ? "," : "", 1 + (r * 7 + i) % 30);
+        strcat(rows, "]}\n");
+    }
+    put_text("rows.jsonl", "%s", rows);
+    must_run("probe --model model --batch 2 --seq 16 --dtype f32 --seconds 0.02 --link-gbps 2 --compute-slowdown 2 "
+             "--out profile.json");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    tiny_free(&model);
+    return run_tear_down(state);
+}
+
+static bool is_finite(const lzt_measurement *m)
+{
+    return isfinite(m->median) && m->min > 0 && m->min <= m->median && m->median <= m->max && m->count >= 1;
+}
+
+static void test_values(void **unused)
+{
+    (void)unused;
+    static const char *const rates[] = {"h2d",           "d2h",      "h2d_both", "d2h_both",       "host_memory",
+                                        "adamw.f32.f32", "norm.f32", "gather",   "scatter.f32.f32"};
+    static const char *const times[] = {"handover",
+                                        "overlap.compute",
+                                        "overlap.compute.h2d",
+                                        "overlap.h2d.compute",
+                                        "overlap.compute.cpu_optimizer",
+                                        "overlap.d2h.h2d"};
+    lzt_profile p;
+    lzt_error err = {0};
+    if (lzt_profile_read(in_folder("profile.json"), &p, &err)) fail_msg("%s: %s", err.where, err.message);
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        const lzt_measurement *m = lzt_profile_find(&p, LZT_MEASURE_RATE, rates[i], 1 << 20);
+        if (!m || !is_finite(m)) fail_msg("rate %s", rates[i]);
+    }
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        const lzt_measurement *m = lzt_profile_find(&p, LZT_MEASURE_TIME, times[i], 0);
+        if (!m || !is_finite(m)) fail_msg("time %s", times[i]);
+    }
+    /* The throttle is part of what was measured. */
+    double rate = lzt_profile_find(&p, LZT_MEASURE_RATE, "h2d", 16 << 20)->median;
+    if (rate > 2.2e9) fail_msg("a link of 2 GB/s carries %g", rate);
+    assert_non_null(strstr(p.device, "link 2 GB/s, compute x2"));
+    lzt_profile_fini(&p);
+}
+
+static json_t *json_out(void)
+{
+    json_t *json = json_loads(run_out, 0, NULL);
+    if (!json) fail_msg("not JSON: %s", run_out);
+    return json;
+}
+
+static double number(const json_t *o, const char *key)
+{
+    return json_number_value(json_object_get(o, key));
+}
+
+/* Every plan can be priced, and is what a run of it is, but for the times. */
+static void check_plan(const char *memory, int accumulation)
+{
+    put_text(
+        "c.yaml",
+        "model_name_or_path: model\ndataset: rows.jsonl\noutput_dir: out\nper_device_train_batch_size: 2\n"
+        "gradient_accumulation_steps: %d\nmax_steps: 2\ndisable_shuffling: true\nsave_final: false\nsave_steps: 0\n"
+        "memory:\n    plan: %s\n",
+        accumulation, memory);
+    must_run("train c.yaml --quiet");
+    char command[256];
+    snprintf(command, sizeof command,
+             "sim --plan out/plan.json --model model --profile %s --accumulation %d --json "
+             "--trace sim.json",
+             accumulation > 1 ? "profile2.json" : "profile.json", accumulation);
+    must_run(command);
+    json_t *sim = json_out(), *step = metrics_step("out", 1);
+    assert_true(number(sim, "layer_forwards") == number(step, "layer_forwards"));
+    json_t *moved = json_object_get(sim, "bytes"), *ran = json_object_get(step, "bytes");
+    assert_true(number(moved, "h2d") == number(ran, "h2d") && number(moved, "d2h") == number(ran, "d2h"));
+    assert_true(number(sim, "planned_device_bytes") == number(step, "peak_device_bytes"));
+    double whole = number(sim, "predicted_step_seconds");
+    double parts = number(json_object_get(sim, "busy_seconds"), "compute");
+    const char *name;
+    json_t *value;
+    json_object_foreach(json_object_get(sim, "exposed_seconds"), name, value) parts += json_number_value(value);
+    if (!(whole > 0) || fabs(parts - whole) > 1e-6) fail_msg("parts of %g add up to %g", whole, parts);
+    json_decref(sim);
+    json_decref(step);
+}
+
+static void test_sim(void **unused)
+{
+    (void)unused;
+    check_plan("auto", 1);
+    check_plan("baseline", 1);
+    must_run("probe --model model --batch 2 --seq 16 --dtype f32 --accumulation 3 --seconds 0.02 --out profile2.json");
+    check_plan("baseline", 3);
+}
+
+/* The trace of the simulation has the tracks of the run's. */
+static void test_trace(void **unused)
+{
+    (void)unused;
+    must_run("train c.yaml --quiet --trace --gradient_accumulation_steps 1 --output_dir traced");
+    must_run("sim --plan traced/plan.json --model model --profile profile.json --trace sim.json");
+    size_t bytes;
+    char *ours = get_bytes("sim.json", &bytes), *theirs = get_bytes("traced/trace-step-2.json", &bytes);
+    assert_non_null(ours);
+    assert_non_null(theirs);
+    static const char *const tracks[] = {"\"compute\"", "\"h2d\"",      "\"d2h\"",           "\"cpu_optimizer\"",
+                                         "\"planned\"", "\"adamw.U1\"", "\"up.weights.U1\"", "\"loss.0\""};
+    for (size_t i = 0; i < sizeof tracks / sizeof *tracks; i++) {
+        if (!strstr(ours, tracks[i])) fail_msg("no %s in the simulation's trace", tracks[i]);
+        if (!strstr(theirs, tracks[i])) fail_msg("no %s in the run's trace", tracks[i]);
+    }
+    free(ours);
+    free(theirs);
+}
+
+static void test_refused(void **unused)
+{
+    (void)unused;
+    assert_int_equal(run("probe --model model --batch 0"), 2);
+    assert_int_equal(run("sim --plan nowhere.json --model model --profile profile.json"), 2);
+    must_run("probe --model model --batch 2 --seq 16 --dtype bf16 --seconds 0.02 --out other.json");
+    assert_int_equal(run("sim --plan traced/plan.json --model model --profile other.json"), 2);
+    assert_non_null(strstr(run_err, "has no "));
+    assert_non_null(strstr(run_err, "lazytrain probe --model "));
+    assert_non_null(strstr(run_err, "--dtype f32"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_values), cmocka_unit_test(test_sim),
+                                       cmocka_unit_test(test_trace), cmocka_unit_test(test_refused)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
