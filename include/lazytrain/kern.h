@@ -133,6 +133,13 @@ typedef enum lzt_op {
      * ptr: batch, h[T,H], w[V,H], id int32[T], logits f32[T, V]? (row d: document d).  dim: T, H, V */
     LZT_OP_GREEDY,
 
+    /* A whole decoder layer whose operators do not exist yet: sized, placed, priced and simulated, never run; a backend
+     * refuses them. real[0] is its operations a token, real[1] those of a pair of query and key.  dim: T (the tokens of
+     * this call), the layer's kind (lzt_layer_kind), window.  LAYER_BWD may be preceded by a LAYER_FWD that writes its
+     * internals anew and no output. */
+    LZT_OP_LAYER_FWD,
+    LZT_OP_LAYER_BWD,
+
     LZT_OP_COUNT
 } lzt_op;
 

@@ -149,6 +149,19 @@ LZT_EXPORT lzt_status lzt_model_read_tensor(const lzt_model *model, uint32_t ten
  * are read with pread, so that one cut under us is an error and no SIGBUS, and closed between reads. */
 LZT_EXPORT void lzt_model_drop_mappings(lzt_model *model);
 
+/* What a decoder layer holds and does, from its tensors alone: for planning, and for layers whose operators do not
+ * exist yet. Bytes and operations are a token's. The internals are what our own layers keep (see step.h's operators):
+ * every input projection's output, the mixer's output, the residual after it, norm statistics in F32; a mixture of
+ * experts by its active share. Working memory is what is live beside internals, boundaries, weights and gradients at
+ * the widest point; a gated delta layer's chunk states (one of 64 tokens, in dtype) are in it. */
+typedef struct lzt_layer_size {
+    double internals_bytes, forward_work_bytes, backward_work_bytes;
+    double forward_flops;      /* matrix products, the delta rule's included */
+    double forward_pair_flops; /* of a query and a key that see each other; backward: 2.5 times as many */
+} lzt_layer_size;
+
+LZT_EXPORT void lzt_layer_get_size(const lzt_model_info *model, uint32_t layer, lzt_dtype dtype, lzt_layer_size *size);
+
 /* A strict check of the directory beyond open: every file of the index, unlisted files noted, total_size; with data,
  * counts non-finite values. Messages go to the sink, one line each; returns the first error. */
 typedef void lzt_note_fn(void *arg, const char *line);

@@ -9,10 +9,10 @@
  *     lzt_plan_fini(&plan);
  *
  * Boundaries are 0..N: boundary i is the input of layer i, boundary N the output of the last. A recomputed boundary is
- * rebuilt in backward from the nearest kept one before it. `internals` are the layers whose intermediate activations
- * stay on the device, so that backward does not run them forward again. `weights` are the layers whose weights stay on
- * the device from their first use in a step to their last; the others are uploaded once in forward and once in
- * backward.
+ * rebuilt in backward from the nearest kept one before it; a recomputed boundary 0 from the batch's ids. `internals`
+ * are the layers whose intermediate activations stay on the device, so that backward does not run them forward again.
+ * `weights` are the layers whose weights stay on the device from their first use in a step to their last; the others
+ * are uploaded once in forward and once in backward.
  *
  * Threads: plain data. Ownership: lzt_plan_fini frees what init, copy or read made.
  */
@@ -23,6 +23,7 @@
 #include "lazytrain/model.h"
 #include "lazytrain/problem.h"
 #include "lazytrain/status.h"
+#include "lazytrain/step_model.h"
 
 #include <stdbool.h>
 
@@ -42,6 +43,8 @@ typedef struct lzt_numerics {
     uint64_t threads;            /* of the compute lane; 0: not decided yet */
     lzt_dtype dtype;             /* weights and activations: F32 or BF16 */
     lzt_dtype grad_dtype;        /* gradients as they leave the device and are added on the host: F32 or BF16 */
+    uint64_t layer_splits; /* parts of the micro-batch that go through a layer one after the other, under one upload of
+                              its weights; 0 and 1: whole */
 } lzt_numerics;
 
 /* Training state of a streaming unit (model.h: 0 embedding, 1..N layers, N+1 final norm, N+2 head). */
@@ -117,6 +120,7 @@ typedef struct lzt_plan {
     double solve_seconds;
     lzt_problem *problem; /* the source's model, owned; NULL in other plans */
     lzt_plan_source source;
+    lzt_step_model *step; /* the real step's, owned; NULL in other plans. The objective is then the simulated step */
 } lzt_plan;
 
 /* An all-on-device plan for layer_count layers: numerics zero but for F32, one prefetched layer, one gradient slot.
@@ -146,7 +150,8 @@ LZT_EXPORT lzt_status lzt_plan_print(const lzt_plan *plan, char **text, lzt_erro
 LZT_EXPORT lzt_status lzt_plan_match(const lzt_plan *plan, const lzt_model_info *model, lzt_error *err);
 
 /* Every constraint that the plan itself can be held to, without its model: ends on the device, block structure and, in
- * a plan with a problem, all of lzt_problem_check. Broken ones go to note (may be NULL) and are counted in
+ * a plan with a problem, all of lzt_problem_check; in a plan of the real step, that bytes and times are no less than
+ * what its placement adds up to, and within the caps. Broken ones go to note (may be NULL) and are counted in
  * evaluation->violation_count. Errors: LZT_ERR_USAGE when the problem itself is malformed. */
 LZT_EXPORT lzt_status lzt_plan_check(const lzt_plan *plan, lzt_violation_fn *note, void *arg,
                                      lzt_evaluation *evaluation, lzt_error *err);

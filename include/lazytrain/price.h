@@ -19,8 +19,8 @@
  *     lzt_price_contention(&profile, &contention, &err);
  *     lzt_program_simulate_shared(program, seconds, &contention, start, end);
  *
- * Layers whose kernels do not exist are compute tasks without an operator, their floating-point operations in real[0];
- * they are priced at the rate that the profile's linear products reach.
+ * Layers whose kernels do not exist (LAYER_FWD, LAYER_BWD) are priced by a TIME "layer_fwd.bf16.linear_attention";
+ * without one, by their floating-point operations at the rate that the profile's linear products reach.
  *
  * Threads: pure. Ownership: the caller's arrays.
  */

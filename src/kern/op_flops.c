@@ -39,6 +39,8 @@ double lzt_op_flops(const lzt_kern_call *call, uint64_t token_count)
     case LZT_OP_LOSS_CHUNK:
         return 2 * chunk_rows(call, token_count) * d[1] * d[2] * (1 + (call->ptr[4] != NULL) + (call->ptr[5] != NULL));
     case LZT_OP_GREEDY: return 2 * d[1] * d[2];
+    case LZT_OP_LAYER_FWD:
+    case LZT_OP_LAYER_BWD: return n * call->real[0] + call->real[1] * attention_pairs(n, d[2]);
     case LZT_OP_ROPE_TABLE:
     case LZT_OP_CAST:
     case LZT_OP_NONE:

@@ -19,6 +19,8 @@ static const char *const names[LZT_OP_COUNT] = {
     [LZT_OP_LOSS_CHUNK] = "loss_chunk",
     [LZT_OP_CAST] = "cast",
     [LZT_OP_GREEDY] = "greedy",
+    [LZT_OP_LAYER_FWD] = "layer_fwd",
+    [LZT_OP_LAYER_BWD] = "layer_bwd",
 };
 
 const char *lzt_op_name(lzt_op op)

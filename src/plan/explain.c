@@ -1,5 +1,5 @@
 /* A plan as text: the source's result table, and what a person needs to check a plan by hand. */
-#include "lazytrain/plan.h"
+#include "plan/plan_json.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -225,6 +225,7 @@ static void put_step_plan(FILE *out, const lzt_plan *plan, const lzt_evaluation 
     row(out, "Fingerprint", "%016" PRIx64, plan->model_fingerprint);
     row(out, "Num layers", "%" PRIu64, plan->layer_count);
     row(out, "Micro-batch tokens / loss chunk", "%" PRIu64 " / %" PRIu64, n->micro_batch_tokens, n->loss_chunk);
+    if (n->layer_splits > 1) row(out, "Parts of a micro-batch in a layer", "%" PRIu64, n->layer_splits);
     row(out, "Dtype / gradients", "%s / %s", lzt_dtype_name(n->dtype), lzt_dtype_name(n->grad_dtype));
     row(out, "Boundaries gpu / cpu / nvme / recompute", "%" PRIu64 " / %" PRIu64 " / %" PRIu64 " / %" PRIu64,
         e->count[0], e->count[1], e->count[2], e->count[3]);
@@ -239,6 +240,7 @@ static void put_step_plan(FILE *out, const lzt_plan *plan, const lzt_evaluation 
     row(out, "Planned NVMe bytes", "%" PRIu64, plan->nvme_bytes);
     row(out, "Layer forwards a micro-batch", "%" PRIu64, lzt_plan_layer_forwards(plan));
     put_blocks(out, plan);
+    if (plan->step) lzt__plan_explain_step(out, plan);
 }
 
 static lzt_status put_source_plan(FILE *out, const lzt_plan *plan, const lzt_evaluation *e, bool whole, lzt_error *err)

@@ -44,7 +44,9 @@ void lzt_plan_fini(lzt_plan *plan)
     free(plan->weights);
     free(plan->state);
     if (plan->problem) lzt_problem_fini(plan->problem);
+    if (plan->step) lzt_step_model_fini(plan->step);
     free(plan->problem);
+    free(plan->step);
     memset(plan, 0, sizeof *plan);
 }
 
@@ -54,6 +56,14 @@ static lzt_status copy_problem(lzt_plan *to, const lzt_plan *from, lzt_error *er
     to->problem = calloc(1, sizeof *to->problem);
     if (!to->problem) return lzt_fail(err, LZT_ERR_NO_MEMORY, "plan", "no memory to copy a plan");
     return lzt_problem_copy(to->problem, from->problem, err);
+}
+
+static lzt_status copy_step(lzt_plan *to, const lzt_plan *from, lzt_error *err)
+{
+    if (!from->step) return LZT_OK;
+    to->step = calloc(1, sizeof *to->step);
+    if (!to->step) return lzt_fail(err, LZT_ERR_NO_MEMORY, "plan", "no memory to copy a plan");
+    return lzt_step_model_copy(to->step, from->step, err);
 }
 
 static lzt_status copy_state(lzt_plan *to, const lzt_plan *from, lzt_error *err)
@@ -81,8 +91,10 @@ lzt_status lzt_plan_copy(lzt_plan *to, const lzt_plan *from, lzt_error *err)
     to->state = NULL;
     to->state_count = 0;
     to->problem = NULL;
+    to->step = NULL;
     status = copy_state(to, from, err);
     if (!status) status = copy_problem(to, from, err);
+    if (!status) status = copy_step(to, from, err);
     if (status) lzt_plan_fini(to);
     return status;
 }
@@ -108,7 +120,7 @@ lzt_status lzt_plan_baseline(const lzt_model_info *model, const lzt_numerics *nu
 uint64_t lzt_plan_layer_forwards(const lzt_plan *plan)
 {
     uint64_t count = plan->layer_count;
-    for (uint64_t i = 0; i <= plan->layer_count; i++) count += plan->boundary[i] == LZT_TIER_RECOMPUTE;
+    for (uint64_t i = 1; i <= plan->layer_count; i++) count += plan->boundary[i] == LZT_TIER_RECOMPUTE;
     for (uint64_t i = 0; i < plan->layer_count; i++) count += !plan->internals[i];
     return count;
 }
@@ -154,10 +166,10 @@ lzt_status lzt_plan_match(const lzt_plan *plan, const lzt_model_info *model, lzt
         return LZT_ERR_USAGE;
     }
     for (uint64_t i = 0; i <= plan->layer_count; i += plan->layer_count)
-        if (plan->boundary[i] != LZT_TIER_GPU)
+        if (plan->boundary[i] != LZT_TIER_GPU && (i || plan->boundary[i] != LZT_TIER_RECOMPUTE))
             return lzt_fail(err, LZT_ERR_USAGE, "boundaries",
-                            "boundary %" PRIu64 " is %s; the first and the last stay on the device", i,
-                            lzt_tier_name(plan->boundary[i]));
+                            "boundary %" PRIu64 " is %s; the last stays on the device, the first there or is recompute",
+                            i, lzt_tier_name(plan->boundary[i]));
     if (!plan->prefetch_layers) return lzt_fail(err, LZT_ERR_USAGE, "prefetch_layers", "is 0, must be at least 1");
     if (!plan->gradient_slots) return lzt_fail(err, LZT_ERR_USAGE, "gradient_slots", "is 0, must be at least 1");
     lzt_status status = match_numerics(&plan->numerics, err);

@@ -23,11 +23,40 @@ static void check_placement(const lzt_plan *plan, lzt_violation_fn *note, void *
         e->block_count += i && plan->boundary[i] != LZT_TIER_RECOMPUTE;
     }
     for (uint64_t i = 0; i <= n; i += n) {
-        if (plan->boundary[i] == LZT_TIER_GPU) continue;
-        snprintf(line, sizeof line, "boundary %" PRIu64 " is %s, but the ends stay on the gpu", i,
+        if (plan->boundary[i] == LZT_TIER_GPU || (!i && plan->boundary[i] == LZT_TIER_RECOMPUTE)) continue;
+        snprintf(line, sizeof line,
+                 "boundary %" PRIu64 " is %s, but the ends stay on the gpu (the first may be recompute)", i,
                  lzt_tier_name(plan->boundary[i]));
         violate(note, arg, e, line);
     }
+}
+
+static void check_step(const lzt_plan *plan, lzt_violation_fn *note, void *arg, lzt_evaluation *e)
+{
+    static const char *const names[LZT_STEP_MEMORY_COUNT] = {"device", "host"};
+    const uint64_t planned[LZT_STEP_MEMORY_COUNT] = {plan->device_bytes, plan->host_bytes};
+    const lzt_step_model *m = plan->step;
+    lzt_step_sum sum;
+    char line[256];
+    lzt_step_model_sum(m, plan->boundary, plan->internals, plan->weights, &sum);
+    for (int k = 0; k < LZT_STEP_MEMORY_COUNT; k++) {
+        uint64_t most = planned[k] > sum.least_bytes[k] ? planned[k] : sum.least_bytes[k];
+        if (m->cap_bytes[k] && most > m->cap_bytes[k]) {
+            snprintf(line, sizeof line, "the %s needs %" PRIu64 " bytes, %" PRIu64 " more than its cap of %" PRIu64,
+                     names[k], most, most - m->cap_bytes[k], m->cap_bytes[k]);
+            violate(note, arg, e, line);
+        }
+        if (planned[k] >= sum.least_bytes[k]) continue;
+        snprintf(line, sizeof line, "planned.%s_bytes is %" PRIu64 ", but the placement holds %" PRIu64 " at once",
+                 names[k], planned[k], sum.least_bytes[k]);
+        violate(note, arg, e, line);
+    }
+    e->recompute_ps = sum.window_ps[LZT_STEP_BACKWARD][LZT_STEP_COMPUTE];
+    e->objective_ps = sum.bound_ps;
+    if (!plan->status || plan->objective_ps >= sum.bound_ps) return;
+    snprintf(line, sizeof line, "objective_ms is %.5f, but one lane alone works for %.5f", lzt_ms(plan->objective_ps),
+             lzt_ms(sum.bound_ps));
+    violate(note, arg, e, line);
 }
 
 lzt_status lzt_plan_check(const lzt_plan *plan, lzt_violation_fn *note, void *arg, lzt_evaluation *e, lzt_error *err)
@@ -35,5 +64,6 @@ lzt_status lzt_plan_check(const lzt_plan *plan, lzt_violation_fn *note, void *ar
     assert(plan->boundary);
     if (plan->problem) return lzt_problem_check(plan->problem, plan->boundary, note, arg, e, err);
     check_placement(plan, note, arg, e);
+    if (plan->step) check_step(plan, note, arg, e);
     return LZT_OK;
 }

@@ -3,6 +3,9 @@
 #define LZT_PLAN_PLAN_JSON_H
 
 #include "lazytrain/plan.h"
+#include "profile/json_read.h"
+
+#include <stdio.h>
 
 #define LZT__PLAN_FORMAT "lazytrain-plan"
 
@@ -11,13 +14,32 @@
 #define LZT__PLAN_KEYS                                                                                                 \
     "format version model numerics boundaries internals? weights? head_weights? prefetch_layers? gradient_slots? "     \
     "state? planned? status? solver? objective_ms? bound_ms? solve_seconds? source? problem? "                         \
+    "step? "                                                                                                           \
     "gap? counts? recompute_ms? exposed_ms? tiebreak_ms? penalty_ms? transfer_ms? used_bytes? window_total_bytes? "    \
-    "mandatory_total_bytes?"
+    "mandatory_total_bytes? advice?"
 
 /* Where a unit that is no decoder layer stands in `state`. */
 #define LZT__STATE_EMBEDDING  "embedding"
 #define LZT__STATE_FINAL_NORM "final_norm"
 #define LZT__STATE_HEAD       "head"
+
+/* Below this, milliseconds survive the way through a double to the last picosecond. */
+#define LZT__PLAN_MS_MAX 2e6
+
+/* plan_write.c: picoseconds as milliseconds, to the last digit; a list of numbers, twelve a line; a JSON string. */
+void lzt__plan_put_ms(FILE *out, uint64_t ps);
+void lzt__plan_put_array(FILE *out, const char *indent, const uint64_t *value, uint64_t count, bool is_ms);
+void lzt__plan_put_text(FILE *out, const char *text);
+/* plan_read.c: the way back. */
+uint64_t lzt__plan_member_ps(const lzt__json_node *node, const char *key, double max_ms);
+void lzt__plan_read_numbers(const lzt__json_node *list, uint64_t *value, uint64_t count, bool is_ms);
+
+/* step_model_json.c: `step`. put ends without a comma. read takes the whole plan's root. */
+lzt_status lzt__plan_put_step(FILE *out, const lzt_step_model *step, lzt_error *err);
+lzt_status lzt__plan_read_step(const lzt__json_node *root, lzt_plan *plan, lzt_error *err);
+
+/* explain_step.c: what a person needs to add up a plan of the real step. */
+void lzt__plan_explain_step(FILE *out, const lzt_plan *plan);
 
 /* The lower-case names of the two computing dtypes. */
 static inline const char *lzt__plan_dtype_name(lzt_dtype dtype)

@@ -10,15 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Below this, milliseconds survive the way through a double to the last picosecond. */
-#define MS_MAX 2e6
-
 static uint64_t as_ps(const lzt__json_node *node, double max)
 {
     return (uint64_t)llround(lzt__json_as_real(node, 0, max) * 1e9);
 }
 
-static uint64_t member_ps(const lzt__json_node *node, const char *key, double max)
+uint64_t lzt__plan_member_ps(const lzt__json_node *node, const char *key, double max)
 {
     lzt__json_node member = lzt__json_member(node, key);
     return as_ps(&member, max);
@@ -48,9 +45,11 @@ static void read_numerics(const lzt__json_node *root, lzt_plan *plan)
 {
     lzt__json_node node = lzt__json_member(root, "numerics");
     lzt_numerics *n = &plan->numerics;
-    lzt__json_keys(&node, "micro_batch_tokens loss_chunk attention_tile threads dtype grad_dtype");
+    lzt__json_keys(&node, "micro_batch_tokens loss_chunk layer_splits? attention_tile threads dtype grad_dtype");
     n->micro_batch_tokens = lzt__json_u64(&node, "micro_batch_tokens", 1, LZT_PLAN_NUMBERS_MAX);
     n->loss_chunk = lzt__json_u64(&node, "loss_chunk", 1, LZT_PLAN_NUMBERS_MAX);
+    if (lzt__json_has(&node, "layer_splits"))
+        n->layer_splits = lzt__json_u64(&node, "layer_splits", 0, LZT_PLAN_LAYERS_MAX);
     n->attention_tile = lzt__json_u64(&node, "attention_tile", 0, LZT_PLAN_NUMBERS_MAX);
     n->threads = lzt__json_u64(&node, "threads", 0, 65536);
     n->dtype = read_dtype(&node, "dtype");
@@ -169,8 +168,8 @@ static void read_solution(const lzt__json_node *root, lzt_plan *plan)
     lzt__json_node status = lzt__json_member(root, "status");
     plan->status = (lzt_plan_status)lzt__json_as_choice(&status, names, 5);
     if (lzt__json_has(root, "solver")) lzt__json_text(root, "solver", plan->solver, sizeof plan->solver);
-    plan->objective_ps = member_ps(root, "objective_ms", 2e9);
-    plan->bound_ps = member_ps(root, "bound_ms", 2e9);
+    plan->objective_ps = lzt__plan_member_ps(root, "objective_ms", 2e9);
+    plan->bound_ps = lzt__plan_member_ps(root, "bound_ms", 2e9);
     plan->solve_seconds = lzt__json_real(root, "solve_seconds", 0, 1e9);
 }
 
@@ -197,12 +196,12 @@ static void read_source(const lzt__json_node *root, lzt_plan_source *s)
     s->rank = lzt__json_u64(&node, "rank", 0, s->world_size ? s->world_size - 1 : 0);
 }
 
-static void read_numbers(const lzt__json_node *list, uint64_t *value, uint64_t count, bool is_ms)
+void lzt__plan_read_numbers(const lzt__json_node *list, uint64_t *value, uint64_t count, bool is_ms)
 {
     uint64_t length = lzt__json_length(list, count, count);
     for (uint64_t i = 0; i < length && !list->reader->status; i++) {
         lzt__json_node item = lzt__json_element(list, i);
-        value[i] = is_ms ? as_ps(&item, MS_MAX) : lzt__json_as_u64(&item, 0, LZT_PLAN_NUMBERS_MAX);
+        value[i] = is_ms ? as_ps(&item, LZT__PLAN_MS_MAX) : lzt__json_as_u64(&item, 0, LZT_PLAN_NUMBERS_MAX);
     }
 }
 
@@ -218,8 +217,8 @@ static void read_problem_scalars(const lzt__json_node *node, lzt_problem *p)
         p->bytes_per_s[pool] = lzt__json_u64(&rate, lzt_pool_name((lzt_pool)pool), 1, LZT_PLAN_NUMBERS_MAX);
     p->overlap_aware_pcie = lzt__json_bool(node, "overlap_aware_pcie");
     p->overlap_aware_nvme = lzt__json_bool(node, "overlap_aware_nvme");
-    p->tiebreak_ps = member_ps(node, "tiebreak_ms", MS_MAX);
-    p->penalty_ps = member_ps(node, "penalty_ms", MS_MAX);
+    p->tiebreak_ps = lzt__plan_member_ps(node, "tiebreak_ms", LZT__PLAN_MS_MAX);
+    p->penalty_ps = lzt__plan_member_ps(node, "penalty_ms", LZT__PLAN_MS_MAX);
     p->lock_edges = lzt__json_bool(node, "lock_edges");
     p->lock_gpu = lzt__json_bool(node, "lock_gpu");
 }
@@ -232,16 +231,16 @@ static void read_problem_arrays(const lzt__json_node *node, lzt_problem *p)
     lzt__json_keys(&window, "d2h h2d nvme_write nvme_read");
     lzt__json_keys(&mandatory, "d2h h2d");
     list = lzt__json_member(node, "boundary_bytes");
-    read_numbers(&list, p->boundary_bytes, n + 1, false);
+    lzt__plan_read_numbers(&list, p->boundary_bytes, n + 1, false);
     list = lzt__json_member(node, "recompute_ms");
-    read_numbers(&list, p->recompute_ps, n, true);
+    lzt__plan_read_numbers(&list, p->recompute_ps, n, true);
     for (int pool = 0; pool < LZT_POOL_COUNT; pool++) {
         list = lzt__json_member(&window, lzt_pool_name((lzt_pool)pool));
-        read_numbers(&list, p->window_bytes[pool], n, false);
+        lzt__plan_read_numbers(&list, p->window_bytes[pool], n, false);
     }
     for (int pool = 0; pool < 2; pool++) {
         list = lzt__json_member(&mandatory, lzt_pool_name((lzt_pool)pool));
-        read_numbers(&list, p->mandatory_bytes[pool], n, false);
+        lzt__plan_read_numbers(&list, p->mandatory_bytes[pool], n, false);
     }
     list = lzt__json_member(node, "locked_checkpoints");
     read_indices(&list, p->locked_checkpoint, n + 1);
@@ -288,6 +287,7 @@ static lzt_status read_plan(const lzt__json_node *root, lzt_plan *plan, lzt_erro
     read_planned(root, plan);
     read_solution(root, plan);
     status = read_problem(root, plan, err);
+    if (!status) status = lzt__plan_read_step(root, plan, err);
     return status ? status : root->reader->status;
 }
 

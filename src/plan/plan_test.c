@@ -41,7 +41,7 @@ static void make(lzt_plan *plan)
     assert_int_equal(lzt_plan_init(plan, LAYERS, NULL), 0);
     strcpy(plan->model_name, "a \"quoted\" name");
     plan->model_fingerprint = 0xfedcba9876543210u;
-    plan->numerics = (lzt_numerics){1024, 128, 64, 2, LZT_DTYPE_BF16, LZT_DTYPE_F32};
+    plan->numerics = (lzt_numerics){1024, 128, 64, 2, LZT_DTYPE_BF16, LZT_DTYPE_F32, 0};
     plan->boundary[1] = LZT_TIER_CPU;
     plan->boundary[2] = LZT_TIER_NVME;
     plan->boundary[4] = plan->boundary[5] = LZT_TIER_RECOMPUTE;
@@ -181,7 +181,7 @@ static void test_baseline(void **unused)
 {
     (void)unused;
     lzt_model_info model = {.layer_count = 10, .fingerprint = 5, .directory = "models/x", .unit_count = 13};
-    lzt_numerics numerics = {256, 64, 0, 2, LZT_DTYPE_F32, LZT_DTYPE_F32};
+    lzt_numerics numerics = {256, 64, 0, 2, LZT_DTYPE_F32, LZT_DTYPE_F32, 0};
     lzt_plan plan;
     lzt_error err = {0};
     assert_int_equal(lzt_plan_baseline(&model, &numerics, 0, &plan, &err), LZT_ERR_USAGE);

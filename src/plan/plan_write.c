@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* A JSON string; bytes that are not UTF-8 become '?'. */
-static void put_text(FILE *out, const char *text)
+void lzt__plan_put_text(FILE *out, const char *text)
 {
     char *quoted = NULL;
     json_t *json = json_string(text);
@@ -29,7 +29,7 @@ static void put_text(FILE *out, const char *text)
 }
 
 /* Picoseconds as milliseconds, to the last digit, without trailing zeros. */
-static void put_ms(FILE *out, uint64_t ps)
+void lzt__plan_put_ms(FILE *out, uint64_t ps)
 {
     char digits[16];
     snprintf(digits, sizeof digits, "%09" PRIu64, ps % 1000000000);
@@ -39,7 +39,7 @@ static void put_ms(FILE *out, uint64_t ps)
 }
 
 /* Twelve numbers a line. */
-static void put_array(FILE *out, const char *indent, const uint64_t *value, uint64_t count, bool is_ms)
+void lzt__plan_put_array(FILE *out, const char *indent, const uint64_t *value, uint64_t count, bool is_ms)
 {
     fputc('[', out);
     for (uint64_t i = 0; i < count; i++) {
@@ -49,7 +49,7 @@ static void put_array(FILE *out, const char *indent, const uint64_t *value, uint
         else
             fputc(' ', out);
         if (is_ms)
-            put_ms(out, value[i]);
+            lzt__plan_put_ms(out, value[i]);
         else
             fprintf(out, "%" PRIu64, value[i]);
     }
@@ -73,11 +73,13 @@ static void put_numerics(FILE *out, const lzt_numerics *n)
 {
     fprintf(out,
             "  \"numerics\": {\n"
-            "    \"micro_batch_tokens\": %" PRIu64 ",\n    \"loss_chunk\": %" PRIu64
-            ",\n    \"attention_tile\": %" PRIu64 ",\n    \"threads\": %" PRIu64
+            "    \"micro_batch_tokens\": %" PRIu64 ",\n    \"loss_chunk\": %" PRIu64 ",\n",
+            n->micro_batch_tokens, n->loss_chunk);
+    if (n->layer_splits > 1) fprintf(out, "    \"layer_splits\": %" PRIu64 ",\n", n->layer_splits);
+    fprintf(out,
+            "    \"attention_tile\": %" PRIu64 ",\n    \"threads\": %" PRIu64
             ",\n    \"dtype\": \"%s\",\n    \"grad_dtype\": \"%s\"\n  },\n",
-            n->micro_batch_tokens, n->loss_chunk, n->attention_tile, n->threads, lzt__plan_dtype_name(n->dtype),
-            lzt__plan_dtype_name(n->grad_dtype));
+            n->attention_tile, n->threads, lzt__plan_dtype_name(n->dtype), lzt__plan_dtype_name(n->grad_dtype));
 }
 
 static void put_state(FILE *out, const lzt_plan *plan)
@@ -128,15 +130,15 @@ static void put_source(FILE *out, const lzt_plan_source *s)
             "    \"nvme_transfer_mode\": \"%s\",\n    \"nvme_pcie_path\": \"%s\",\n    \"optimizer_mode\": ",
             s->batch_size, s->max_seq_len, s->dtype_bytes, s->peak_cap_gib, s->nvme_enabled ? "true" : "false",
             s->cpu_staging ? "cpu_staging" : "gds", s->cpu_staging ? "gpu_cpu_nvme_staged" : "gpu_nvme_direct_dma");
-    put_text(out, s->optimizer_mode);
+    lzt__plan_put_text(out, s->optimizer_mode);
     fprintf(out,
             ",\n    \"optimizer_8bit_fraction\": %.17g,\n    \"optimizer_step_seconds\": %.17g,\n"
             "    \"reference_schedule\": ",
             s->optimizer_8bit_fraction, s->optimizer_step_s);
-    put_text(out, s->reference);
+    lzt__plan_put_text(out, s->reference);
     if (s->world_size) {
         fprintf(out, ",\n    \"topology\": ");
-        put_text(out, s->topology);
+        lzt__plan_put_text(out, s->topology);
         fprintf(out, ",\n    \"rank\": %" PRIu64 ",\n    \"world_size\": %" PRIu64, s->rank, s->world_size);
     }
     fprintf(out, "\n  }");
@@ -153,26 +155,26 @@ static void put_problem(FILE *out, const lzt_problem *p)
         fprintf(out, "%s\"%s\": %" PRIu64, pool ? ", " : "", lzt_pool_name((lzt_pool)pool), p->bytes_per_s[pool]);
     fprintf(out, "},\n    \"overlap_aware_pcie\": %s,\n    \"overlap_aware_nvme\": %s,\n    \"tiebreak_ms\": ",
             p->overlap_aware_pcie ? "true" : "false", p->overlap_aware_nvme ? "true" : "false");
-    put_ms(out, p->tiebreak_ps);
+    lzt__plan_put_ms(out, p->tiebreak_ps);
     fprintf(out, ",\n    \"penalty_ms\": ");
-    put_ms(out, p->penalty_ps);
+    lzt__plan_put_ms(out, p->penalty_ps);
     fprintf(out, ",\n    \"lock_edges\": %s,\n    \"locked_checkpoints\": ", p->lock_edges ? "true" : "false");
     put_indices(out, p->locked_checkpoint, n + 1);
     fprintf(out, ",\n    \"lock_gpu\": %s,\n    \"locked_gpu\": ", p->lock_gpu ? "true" : "false");
     put_indices(out, p->locked_gpu, n + 1);
     fprintf(out, ",\n    \"boundary_bytes\": ");
-    put_array(out, "      ", p->boundary_bytes, n + 1, false);
+    lzt__plan_put_array(out, "      ", p->boundary_bytes, n + 1, false);
     fprintf(out, ",\n    \"recompute_ms\": ");
-    put_array(out, "      ", p->recompute_ps, n, true);
+    lzt__plan_put_array(out, "      ", p->recompute_ps, n, true);
     fprintf(out, ",\n    \"window_bytes\": {");
     for (int pool = 0; pool < LZT_POOL_COUNT; pool++) {
         fprintf(out, "%s\n      \"%s\": ", pool ? "," : "", lzt_pool_name((lzt_pool)pool));
-        put_array(out, "        ", p->window_bytes[pool], n, false);
+        lzt__plan_put_array(out, "        ", p->window_bytes[pool], n, false);
     }
     fprintf(out, "\n    },\n    \"mandatory_bytes\": {");
     for (int pool = 0; pool < 2; pool++) {
         fprintf(out, "%s\n      \"%s\": ", pool ? "," : "", lzt_pool_name((lzt_pool)pool));
-        put_array(out, "        ", p->mandatory_bytes[pool], n, false);
+        lzt__plan_put_array(out, "        ", p->mandatory_bytes[pool], n, false);
     }
     fprintf(out, "\n    }\n  }");
 }
@@ -194,20 +196,20 @@ static void put_derived(FILE *out, const lzt_plan *plan, const lzt_evaluation *e
             ",\n  \"counts\": {\"gpu\": %" PRIu64 ", \"cpu\": %" PRIu64 ", \"nvme\": %" PRIu64
             ", \"recomputed\": %" PRIu64 ", \"blocks\": %" PRIu64 "},\n  \"recompute_ms\": ",
             count[0], count[1], count[2], count[3], e->block_count);
-    put_ms(out, e->recompute_ps);
+    lzt__plan_put_ms(out, e->recompute_ps);
     fprintf(out, ",\n  \"exposed_ms\": {");
     for (int pool = 0; pool < LZT_POOL_COUNT; pool++) {
         fprintf(out, "%s\"%s\": ", pool ? ", " : "", lzt_pool_name((lzt_pool)pool));
-        put_ms(out, e->exposed_ps[pool]);
+        lzt__plan_put_ms(out, e->exposed_ps[pool]);
     }
     fprintf(out, "},\n  \"tiebreak_ms\": ");
-    put_ms(out, e->tiebreak_ps);
+    lzt__plan_put_ms(out, e->tiebreak_ps);
     fprintf(out, ",\n  \"penalty_ms\": ");
-    put_ms(out, e->penalty_ps);
+    lzt__plan_put_ms(out, e->penalty_ps);
     fprintf(out, ",\n  \"transfer_ms\": {");
     for (int pool = 0; pool < LZT_POOL_COUNT; pool++) {
         fprintf(out, "%s\"%s\": ", pool ? ", " : "", lzt_pool_name((lzt_pool)pool));
-        put_ms(out, lzt_pool_ps(p, (lzt_pool)pool, p->boundary_bytes[0]));
+        lzt__plan_put_ms(out, lzt_pool_ps(p, (lzt_pool)pool, p->boundary_bytes[0]));
     }
     fprintf(out, "},\n  \"used_bytes\": {\"gpu\": %" PRIu64 ", \"cpu\": %" PRIu64 ", \"nvme\": %" PRIu64 "},\n",
             e->used_bytes[0], e->used_bytes[1], e->used_bytes[2]);
@@ -226,13 +228,14 @@ static lzt_status put_solution(FILE *out, const lzt_plan *plan, lzt_error *err)
     double gap = distance > 0 ? distance / (double)plan->objective_ps : 0;
     if (plan->status) {
         fprintf(out, ",\n  \"status\": \"%s\",\n  \"solver\": ", lzt_plan_status_name(plan->status));
-        put_text(out, plan->solver);
+        lzt__plan_put_text(out, plan->solver);
         fprintf(out, ",\n  \"objective_ms\": ");
-        put_ms(out, plan->objective_ps);
+        lzt__plan_put_ms(out, plan->objective_ps);
         fprintf(out, ",\n  \"bound_ms\": ");
-        put_ms(out, plan->bound_ps);
+        lzt__plan_put_ms(out, plan->bound_ps);
         fprintf(out, ",\n  \"gap\": %.9g,\n  \"solve_seconds\": %.9g", gap, plan->solve_seconds);
     }
+    if (plan->step) return lzt__plan_put_step(out, plan->step, err);
     if (!plan->problem) return LZT_OK;
     lzt_status status = lzt_problem_check(plan->problem, plan->boundary, NULL, NULL, &e, err);
     if (status) return status;
@@ -250,7 +253,7 @@ lzt_status lzt_plan_print(const lzt_plan *plan, char **text, lzt_error *err)
     if (!out) return lzt_fail(err, LZT_ERR_NO_MEMORY, "plan", "no memory to print a plan");
     fprintf(out, "{\n  \"format\": \"%s\",\n  \"version\": %d,\n  \"model\": {\n    \"name\": ", LZT__PLAN_FORMAT,
             LZT_PLAN_VERSION);
-    put_text(out, plan->model_name);
+    lzt__plan_put_text(out, plan->model_name);
     fprintf(out, ",\n    \"fingerprint\": \"%016" PRIx64 "\",\n    \"layers\": %" PRIu64 "\n  },\n",
             plan->model_fingerprint, plan->layer_count);
     put_numerics(out, &plan->numerics);

@@ -241,6 +241,22 @@ static void emit_boundary_upload(compiler *c, uint32_t boundary)
     c->boundary[boundary] = to;
 }
 
+/* Boundary 0: the embedding's rows of the batch, gathered on the host. */
+static void emit_embedded(compiler *c)
+{
+    lzt_builder *b = &c->b;
+    uint64_t H = b->model->hidden, row_bytes = b->capacity * H * b->element_bytes;
+    uint32_t staging = lzt__object(b, LZT_SPACE_HOST, row_bytes, "embedded");
+    lzt_task *task = lzt__task(b, LZT_LANE_DATA, -1, "gather");
+    task->host_op = LZT_HOST_GATHER;
+    task->dim[0] = H;
+    lzt__use_all(b, 0, LZT_ACCESS_READ, c->ids);
+    lzt__use_all(b, 1, LZT_ACCESS_READ, c->weight[0]);
+    lzt__use_all(b, 2, LZT_ACCESS_WRITE, staging);
+    c->boundary[0] = lzt__rows(b, H, "x", 0);
+    lzt__copy(b, LZT_LANE_H2D, -1, staging, 0, c->boundary[0], 0, row_bytes, "up.embedded");
+}
+
 /* What the stage in hand needs, and the next few uploads beyond. A boundary cannot come back before it has left. */
 static void emit_uploads(compiler *c)
 {
@@ -255,10 +271,9 @@ static void emit_uploads(compiler *c)
             if (!needed) break;
             flush(c, UINT32_MAX);
         }
-        if (u->kind == LZT_UPLOAD_BOUNDARY)
-            emit_boundary_upload(c, u->index);
-        else
-            emit_unit_upload(c, u->index);
+        if (u->kind == LZT_UPLOAD_BOUNDARY) emit_boundary_upload(c, u->index);
+        if (u->kind == LZT_UPLOAD_EMBEDDED) emit_embedded(c);
+        if (u->kind == LZT_UPLOAD_UNIT) emit_unit_upload(c, u->index);
         ahead += !needed;
         c->next_upload++;
     }
@@ -269,24 +284,15 @@ static void emit_uploads(compiler *c)
 static void emit_prologue(compiler *c)
 {
     lzt_builder *b = &c->b;
-    uint64_t T = b->capacity, H = b->model->hidden, R = b->model->rotary_dim;
+    uint64_t T = b->capacity, R = b->model->rotary_dim;
     emit_update(c, 0);
-    uint64_t row_bytes = T * H * b->element_bytes;
-    uint32_t staging = lzt__object(b, LZT_SPACE_HOST, row_bytes, "embedded");
-    lzt_task *task = lzt__task(b, LZT_LANE_DATA, -1, "gather");
-    task->host_op = LZT_HOST_GATHER;
-    task->dim[0] = H;
-    lzt__use_all(b, 0, LZT_ACCESS_READ, c->ids);
-    lzt__use_all(b, 1, LZT_ACCESS_READ, c->weight[0]);
-    lzt__use_all(b, 2, LZT_ACCESS_WRITE, staging);
     c->batch.descriptor = lzt__object(b, LZT_SPACE_DEVICE, lzt_batch_bytes(T), "descriptor");
     lzt__copy(b, LZT_LANE_H2D, -1, c->descriptor, 0, c->batch.descriptor, 0, lzt_batch_bytes(T), "up.descriptor");
     uint32_t inv_freq = lzt__object(b, LZT_SPACE_DEVICE, R / 2 * 4, "inv_freq");
     lzt__copy(b, LZT_LANE_H2D, -1, c->inv_freq, 0, inv_freq, 0, R / 2 * 4, "up.inv_freq");
-    c->boundary[0] = lzt__rows(b, H, "x", 0);
-    lzt__copy(b, LZT_LANE_H2D, -1, staging, 0, c->boundary[0], 0, row_bytes, "up.embedded");
+    emit_embedded(c);
     c->batch.rope_table = lzt__object(b, LZT_SPACE_DEVICE, T * R * 4, "rope_table");
-    task = lzt__task(b, LZT_LANE_COMPUTE, -1, "rope_table");
+    lzt_task *task = lzt__task(b, LZT_LANE_COMPUTE, -1, "rope_table");
     task->op = LZT_OP_ROPE_TABLE;
     task->dim[0] = T;
     task->dim[1] = R;
@@ -328,7 +334,8 @@ static uint32_t emit_backward(compiler *c, uint32_t l, uint32_t dy)
     if (b->plan->internals[l]) o = c->layer[l];
     o.weights = c->device_unit[unit];
     o.x = c->boundary[l];
-    if (!b->plan->internals[l]) lzt__emit_layer_forward(b, &c->batch, l, &o, false, "bwd");
+    bool whole = lzt__layer_is_whole(b->model); /* runs its own forward again, part by part */
+    if (!b->plan->internals[l] && !whole) lzt__emit_layer_forward(b, &c->batch, l, &o, false, "bwd");
     o.gradients = lzt__object(b, LZT_SPACE_DEVICE, n * b->grad_bytes, "gradients.U%u", (unsigned)unit);
     uint32_t dx = lzt__emit_layer_backward(b, &c->batch, l, &o, dy);
     download_gradient(c, unit, o.gradients, 0, n, true);
@@ -524,8 +531,14 @@ static lzt_status make_tables(compiler *c, lzt_error *err)
 }
 
 /* Nothing that a plan asks for is silently done otherwise. */
-static lzt_status refuse_tiers(const lzt_plan *plan, lzt_error *err)
+static lzt_status refuse(const lzt_plan *plan, const lzt_model_info *model, lzt_error *err)
 {
+    if (plan->numerics.layer_splits > 1 && !lzt__layer_is_whole(model)) {
+        lzt_fail(err, LZT_ERR_USAGE, "plan",
+                 "numerics.layer_splits is %llu, but this version's kernels take a layer whole",
+                 (unsigned long long)plan->numerics.layer_splits);
+        return lzt_hint(err, "set it to 1, and shorten the micro-batch instead");
+    }
     for (uint64_t i = 0; i <= plan->layer_count; i++)
         if (plan->boundary[i] == LZT_TIER_NVME) {
             lzt_fail(err, LZT_ERR_USAGE, "plan", "boundary %llu lies on nvme, which this version cannot execute",
@@ -561,7 +574,7 @@ lzt_status lzt_step_compile(const lzt_step_options *options, lzt_program **progr
     if (!c) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory to compile a step program");
     lzt_program *made = NULL;
     lzt_status status = lzt_plan_match(options->plan, options->model, err);
-    if (!status) status = refuse_tiers(options->plan, err);
+    if (!status) status = refuse(options->plan, options->model, err);
     if (!status) status = lzt__builder_init(&c->b, options, err);
     if (status) {
         free(c);

@@ -18,6 +18,7 @@ typedef struct lzt_layer_objects {
     uint32_t x1;        /* (T, H) after attention's residual */
     uint32_t rstd2;     /* (T) f32 */
     uint32_t gu;        /* (T, 2F) */
+    uint32_t whole;     /* all internals of a layer without operators of its own */
 } lzt_layer_objects;
 
 /* The micro-batch's own objects on the device. */
@@ -33,6 +34,15 @@ uint32_t lzt__emit_layer_forward(lzt_builder *b, const lzt_batch_objects *batch,
                                  bool output, const char *pass);
 /* Backward through layer from dy, the gradient of boundary l+1; returns the gradient of boundary l. Uses up o->gu. */
 uint32_t lzt__emit_layer_backward(lzt_builder *b, const lzt_batch_objects *batch, uint32_t layer, lzt_layer_objects *o,
+                                  uint32_t dy);
+
+/* emit_whole.c: a layer whose operators do not exist yet, as one task a pass (a part of the micro-batch at a time where
+ * the plan splits it). The two functions above come here by themselves; backward then makes the internals that are not
+ * kept. */
+bool lzt__layer_is_whole(const lzt_model_info *model);
+uint32_t lzt__emit_whole_forward(lzt_builder *b, const lzt_batch_objects *batch, uint32_t layer, lzt_layer_objects *o,
+                                 bool keep, const char *pass);
+uint32_t lzt__emit_whole_backward(lzt_builder *b, const lzt_batch_objects *batch, uint32_t layer, lzt_layer_objects *o,
                                   uint32_t dy);
 
 /* Shared by the layer and the head. */

@@ -266,6 +266,8 @@ uint32_t lzt__emit_layer_forward(lzt_builder *b, const lzt_batch_objects *batch,
                                  bool output, const char *pass)
 {
     const lzt_model_info *m = b->model;
+    if (lzt__layer_is_whole(m))
+        return lzt__emit_whole_forward(b, batch, layer, o, b->plan->internals[layer] && pass[0] == 'f', pass);
     uint32_t unit = m->layer[layer].unit, first_task = b->program->info.task_count;
     int32_t l = (int32_t)layer;
     char name[48];
@@ -325,6 +327,7 @@ uint32_t lzt__emit_layer_backward(lzt_builder *b, const lzt_batch_objects *batch
                                   uint32_t dy)
 {
     const lzt_model_info *m = b->model;
+    if (lzt__layer_is_whole(m)) return lzt__emit_whole_backward(b, batch, layer, o, dy);
     uint32_t unit = m->layer[layer].unit;
     int32_t l = (int32_t)layer;
     uint64_t q = m->query_heads * m->head_dim, k = m->kv_heads * m->head_dim;

@@ -79,11 +79,22 @@ static bool name_loss(const lzt_program_info *p, const lzt_task *t, const lzt_pr
     return rows > 0;
 }
 
+/* A whole layer: "layer_fwd.bf16.linear_attention". */
+static bool name_layer(const lzt_task *t, const lzt_price_options *o, lzt_measurement *m)
+{
+    static const char *const kinds[LZT_LAYER_KIND_COUNT] = {"full_attention", "sliding_attention", "linear_attention"};
+    (void)o;
+    snprintf(m->name, sizeof m->name, "%s.%s.%s", lzt_op_name(t->op), dtype_text(t->dtype), kinds[t->dim[1]]);
+    m->size = t->dim[0];
+    return true;
+}
+
 static bool name_kernel(const lzt_program_info *p, const lzt_task *t, const lzt_price_options *o, lzt_measurement *m)
 {
     char dims[128];
     m->kind = LZT_MEASURE_TIME;
     if (t->op == LZT_OP_ATTENTION_FWD || t->op == LZT_OP_ATTENTION_BWD) return name_attention(t, o, m);
+    if (t->op == LZT_OP_LAYER_FWD || t->op == LZT_OP_LAYER_BWD) return name_layer(t, o, m);
     if (t->op == LZT_OP_LOSS_CHUNK) return name_loss(p, t, o, m);
     if (t->op == LZT_OP_CAST) {
         snprintf(m->name, sizeof m->name, "%s.%s", lzt_op_name(t->op), dtype_text(t->grad_dtype));
@@ -123,7 +134,6 @@ bool lzt_price_entry(const lzt_program_info *p, const lzt_task *t, const lzt_pri
     *m = (lzt_measurement){.kind = LZT_MEASURE_RATE};
     if (t->op) return name_kernel(p, t, o, m);
     if (t->host_op) return name_host(p, t, m);
-    if (t->lane == LZT_LANE_COMPUTE) return false; /* priced by its operations */
     snprintf(m->name, sizeof m->name, "%s", lzt_lane_name(t->lane));
     m->size = p->operand[t->first_operand].bytes;
     return m->size > 0;
@@ -187,13 +197,26 @@ static lzt_status lacks(const lzt_measurement *m, const lzt_task *t, const lzt_p
                     (unsigned long long)(o->tokens / documents), dtype_text(t->dtype));
 }
 
-/* A layer without kernels: its operations at the rate of linear products. */
+static bool is_layer(const lzt_task *t)
+{
+    return t->op == LZT_OP_LAYER_FWD || t->op == LZT_OP_LAYER_BWD;
+}
+
+/* A layer without kernels, and without a time of its own: its operations at the rate of linear products. Documents do
+ * not attend to each other: a part of the micro-batch is at least one of them. */
 static lzt_status price_flops(const lzt_task *t, const lzt_price_options *o, double *seconds, lzt_error *err)
 {
     double rate = lzt_price_flops_per_s(o->profile, t->dtype);
-    const lzt_measurement any = {.kind = LZT_MEASURE_TIME, .name = "linear_fwd", .size = o->tokens};
+    lzt_kern_call call = {.op = t->op, .dtype = t->dtype};
+    memcpy(call.dim, t->dim, sizeof call.dim);
+    memcpy(call.real, t->real, sizeof call.real);
+    uint64_t documents = o->documents ? o->documents : 1, document = o->tokens / documents ? o->tokens / documents : 1;
+    lzt_measurement any;
+    name_layer(t, o, &any);
+    any.kind = LZT_MEASURE_TIME;
     if (rate <= 0) return lacks(&any, t, o, err);
-    *seconds = t->real[0] / rate;
+    if (document > t->dim[0]) document = t->dim[0];
+    *seconds = lzt_op_flops(&call, document) * ((double)t->dim[0] / (double)document) / rate;
     return LZT_OK;
 }
 
@@ -209,10 +232,9 @@ lzt_status lzt_price_tasks(const lzt_program *program, const lzt_price_options *
         const lzt_task *t = &p->task[i];
         lzt_measurement m;
         seconds[i] = 0;
-        if (t->lane == LZT_LANE_COMPUTE && !t->op && !t->host_op)
-            status = price_flops(t, &o, &seconds[i], err);
-        else if (lzt_price_entry(p, t, &o, &m) && !lzt_price_seconds(o.profile, m.kind, m.name, m.size, &seconds[i]))
-            status = lacks(&m, t, &o, err);
+        if (!lzt_price_entry(p, t, &o, &m) || lzt_price_seconds(o.profile, m.kind, m.name, m.size, &seconds[i]))
+            continue;
+        status = is_layer(t) ? price_flops(t, &o, &seconds[i], err) : lacks(&m, t, &o, err);
     }
     return status;
 }

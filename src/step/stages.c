@@ -30,6 +30,7 @@ static void add_block(const lzt_plan *plan, const lzt_model_info *model, uint32_
                       lzt_stage_list *list)
 {
     if (plan->boundary[first] == LZT_TIER_CPU) add_upload(list, LZT_UPLOAD_BOUNDARY, first);
+    if (plan->boundary[first] == LZT_TIER_RECOMPUTE) add_upload(list, LZT_UPLOAD_EMBEDDED, first);
     for (uint32_t l = first; l + 1 < end; l++) {
         if (!plan->weights[l]) add_upload(list, LZT_UPLOAD_UNIT, model->layer[l].unit);
         add_stage(list, LZT_STAGE_RECOMPUTE, l);
@@ -44,7 +45,7 @@ lzt_status lzt__stages_create(const lzt_plan *plan, const lzt_model_info *model,
     uint64_t n = plan->layer_count;
     *list = (lzt_stage_list){0};
     list->stage = calloc(3 * n + 1, sizeof *list->stage);
-    list->upload = calloc(3 * n + 3, sizeof *list->upload);
+    list->upload = calloc(3 * n + 4, sizeof *list->upload);
     if (!list->stage || !list->upload) {
         lzt__stages_fini(list);
         return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for the stages of %llu layers", (unsigned long long)n);
@@ -53,7 +54,7 @@ lzt_status lzt__stages_create(const lzt_plan *plan, const lzt_model_info *model,
     if (!training) return LZT_OK;
     for (uint32_t end = (uint32_t)n; end > 0;) {
         uint32_t first = end - 1;
-        while (plan->boundary[first] == LZT_TIER_RECOMPUTE) first--;
+        while (first && plan->boundary[first] == LZT_TIER_RECOMPUTE) first--;
         add_block(plan, model, first, end, list);
         end = first;
     }

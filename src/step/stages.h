@@ -2,7 +2,8 @@
  *
  *     FORWARD 0 .. N-1, HEAD, then per block (s, e) from the last to the first: RECOMPUTE s .. e-2, BACKWARD e-1 .. s
  *
- * A block runs from a kept boundary s to the next kept one, e; RECOMPUTE l rebuilds boundary l+1.
+ * A block runs from a kept boundary s to the next kept one, e; RECOMPUTE l rebuilds boundary l+1. A block from boundary
+ * 0 may begin with its rows gathered anew.
  */
 #ifndef LZT_STEP_STAGES_H
 #define LZT_STEP_STAGES_H
@@ -21,7 +22,11 @@ typedef struct lzt_stage {
     uint32_t layer;
 } lzt_stage;
 
-typedef enum lzt_upload_kind { LZT_UPLOAD_UNIT, LZT_UPLOAD_BOUNDARY } lzt_upload_kind;
+typedef enum lzt_upload_kind {
+    LZT_UPLOAD_UNIT,
+    LZT_UPLOAD_BOUNDARY,
+    LZT_UPLOAD_EMBEDDED /* boundary 0, from the batch's ids once more */
+} lzt_upload_kind;
 
 typedef struct lzt_upload {
     lzt_upload_kind kind;

@@ -21,6 +21,7 @@ static const operator_entry operators[LZT_OP_COUNT] = {LZT_KERN_CPU_OPS(ENTRY)};
 static uint64_t scratch_bytes(const lzt_kern *kern, const lzt_kern_call *call)
 {
     assert(call->op > LZT_OP_NONE && call->op < LZT_OP_COUNT);
+    if (!operators[call->op].scratch_bytes) return 0; /* an operator that no backend has */
     return operators[call->op].scratch_bytes((const lzt_kern_cpu *)kern, call);
 }
 
@@ -32,6 +33,8 @@ static bool computable(lzt_dtype dtype)
 static lzt_status check(const lzt_kern_cpu *kern, const lzt_kern_call *call, lzt_error *err)
 {
     const char *name = lzt_op_name(call->op);
+    if (!operators[call->op].run)
+        return lzt_fail(err, LZT_ERR_USAGE, name, "has no kernel: such layers can be planned, not run");
     if (!computable(call->dtype) || !computable(call->grad_dtype))
         return lzt_fail(err, LZT_ERR_INTERNAL, name, "dtype %s with gradients in %s: only F32 and BF16 are computed",
                         lzt_dtype_name(call->dtype), lzt_dtype_name(call->grad_dtype));
