@@ -1,6 +1,7 @@
 /* lazytrain plan: solve the source's placement problem, print its tables, write plan.json. */
 #include "cli/commands.h"
 #include "cli/plan_ranks.h"
+#include "cli/plan_step.h"
 #include "cli/plan_sweep.h"
 #include "cli/talk.h"
 #include "lazytrain/solve.h"
@@ -32,10 +33,29 @@ static const lzt_option options[] = {
      .help = "a Hugging Face directory or its config.json"},
     {.name = "output", .argument = "FILE", .type = LZT_OPTION_PATH, .help = "write plan.json here"},
     LZT_OPTION_JSON,
+    {.name = "objective",
+     .argument = "NAME",
+     .type = LZT_OPTION_CHOICE,
+     .choices = "source|step",
+     .fallback = "source",
+     .help = "the source's model, or the real step's predicted time (with --profile)"},
+    {.name = "profile",
+     .argument = "FILE",
+     .type = LZT_OPTION_PATH,
+     .help = "step: the machine's measured times (lazytrain probe writes it); implies --objective step"},
+    GIB_OPTION("host-cap-gb", NULL, "step: host memory that a run may use; without it, what the profile's machine has"),
+    COUNT_OPTION("gradient-accumulation-steps", "micro-batches", "1",
+                 "step: micro-batches of --batch-size sequences in a step"),
+    COUNT_OPTION("loss-chunk", "tokens", NULL,
+                 "step: tokens whose logits are held at once; without it, as train has it"),
+    COUNT_OPTION("layer-splits", "parts", NULL,
+                 "step: parts of a micro-batch that go through a layer one by one (layers without kernels only)"),
+    {.name = "no-advice", .help = "step: leave out what more of each resource would buy, and other numerics"},
     COUNT_OPTION("batch-size", "sequences", "72", "sequences in a step"),
     COUNT_OPTION("max-seq-len", "tokens", "1024", "tokens in a sequence"),
     COUNT_OPTION("dtype-bytes", "bytes", "2", "bytes of one element of activations and parameters"),
-    GIB_OPTION("peak-cap-gb", "70", "the device memory that a step may use"),
+    GIB_OPTION("peak-cap-gb", "70",
+               "the device memory that a step may use (step: without it, what the profile's machine has)"),
     GIB_OPTION("baseline-peak-gb", "60.4", "measured peak of the fixed-interval baseline, its checkpoints included"),
     COUNT_OPTION("baseline-checkpoint-interval", "layers", "4", "interval of that baseline"),
     COUNT_OPTION("max-segment-layers", "layers", "4", "the longest backward block"),
@@ -259,6 +279,15 @@ static lzt_status plan_once(const lzt_args *args, const lzt_model_info *model, c
     return status;
 }
 
+static lzt_status check_step(const lzt_args *args, lzt_error *err)
+{
+    if (lzt_args_given(args, "topology")) {
+        lzt_fail(err, LZT_ERR_USAGE, "--topology", "is the source's model's; the real step is planned for one rank");
+        return lzt_hint(err, "leave out --profile and --objective step");
+    }
+    return check_output(lzt_args_text(args, "output"), err);
+}
+
 static lzt_status run(const lzt_args *args, lzt_error *err)
 {
     lzt_source_options o;
@@ -266,16 +295,20 @@ static lzt_status run(const lzt_args *args, lzt_error *err)
     lzt_sweep sweep = {0};
     lzt_model *model;
     lzt_status status = LZT_OK;
+    bool step = lzt_args_given(args, "profile") || !strcmp(lzt_args_text(args, "objective"), "step");
     read_options(args, &o);
     if (lzt_args_given(args, "sweep")) status = lzt_sweep_parse(lzt_args_text(args, "sweep"), &sweep, err);
     if (!status) status = check_topology(args, err);
-    if (!status && !lzt_args_given(args, "topology")) status = check_budgets(args, sweep.tier, err);
+    if (!status && !step && !lzt_args_given(args, "topology")) status = check_budgets(args, sweep.tier, err);
+    if (!status && step) status = check_step(args, err);
     if (!status) status = read_solve_options(args, &solve, err);
     if (!status) status = lzt_model_open(lzt_args_text(args, "model"), LZT_MODEL_CONFIG_ONLY, &model, err);
     if (status) return status;
     const lzt_model_info *info = lzt_model_get_info(model);
     if (info->quantized) lzt_talk("note: quantization_config is ignored; sizes are those of --dtype-bytes");
-    if (lzt_args_given(args, "topology"))
+    if (step)
+        status = lzt_plan_step(args, info, lzt_args_given(args, "sweep") ? &sweep : NULL, err);
+    else if (lzt_args_given(args, "topology"))
         status = plan_ranks(args, info, &o, &solve, err);
     else if (lzt_args_given(args, "sweep"))
         status = lzt_sweep_run(&sweep, info, &o, &solve, lzt_args_flag(args, "json"), err);
@@ -292,12 +325,17 @@ const lzt_command lzt_command_plan = {
                "--nvme-activation-budget-gb 32 --enable-overlap-aware-offload --enable-overlap-aware-nvme "
                "--include-param-grad-pcie --output plan.json\n"
                "lazytrain plan --model Qwen3.6-27B --sweep cpu=8:15\n"
-               "lazytrain plan --model Qwen3.6-27B --topology node.json --world-size 2 --output plan.json",
+               "lazytrain plan --model Qwen3.6-27B --topology node.json --world-size 2 --output plan.json\n"
+               "lazytrain plan --model smollm2-135m --objective step --profile profile.json --batch-size 2 "
+               "--max-seq-len 256 --peak-cap-gb 0.3 --output plan.json",
     .details =
         "Solves the placement model of LAZY-Train v4 exactly. Defaults are those of the source's own command; "
         "budgets have none, and switches are off. GB in an option's name means GiB where it measures memory "
         "and 10^9 bytes per second where it measures a rate. Exit 3 when nothing fits: the message names the "
         "budget and the missing bytes, and no file is touched.\n\n"
+        "--objective step plans the real step instead: every part's time comes from a profile, candidates are "
+        "compiled and simulated, and the fastest that fits is written. It reads --batch-size, --max-seq-len, "
+        "--dtype-bytes, --peak-cap-gb, --time-limit-sec and the options marked step.\n\n"
         "A topology is {\"pools\": [{\"name\", \"kind\", \"bytes_per_second\", \"bytes\", \"ranks\"}]}, kind one of "
         "gpu_link, gpu_link_up, gpu_link_down, root_complex, socket, nvme, nvme_read, nvme_write, nvlink. Each pool "
         "is shared equally by its ranks; a rank's rate is the least share on the way, and its budgets are its "

@@ -1,0 +1,538 @@
+/* Goal: the real step's planner adds up what its programs do, solves its surrogate exactly, and never gets worse with
+ * more memory.
+ *
+ * Method: small models and machines by hand. Sums against compiled, priced programs of random plans; the surrogate's
+ * minimum against every placement of models of up to four layers; the planner's answer against random plans that fit,
+ * and over a ladder of budgets. */
+#include "base/rng.h"
+#include "solve/hand_profile.h"
+#include "solve/step_search.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+typedef struct fixture {
+    lzt_model *model;
+    lzt_kern *kern;
+    lzt_profile profile;
+    lzt_step_plan_options options;
+} fixture;
+
+static const hand_machine fast_link = {2e10, 4e9, 5e9, 8e9}, slow_link = {2e10, 4e9, 2e7, 8e9},
+                          slow_host = {2e10, 4e9, 5e9, 5e7}, card = {4e14, 2e12, 12e9, 80e9};
+
+static void open_fixture(fixture *f, const char *path, lzt_dtype dtype, uint64_t tokens, uint64_t micro_batches,
+                         const hand_machine *machine)
+{
+    lzt_error err = {0};
+    memset(f, 0, sizeof *f);
+    if (lzt_model_open(path, LZT_MODEL_CONFIG_ONLY, &f->model, &err)) fail_msg("%s: %s", err.where, err.message);
+    lzt_kern_cpu_options kern = LZT_KERN_CPU_OPTIONS_INIT;
+    kern.threads = 2;
+    assert_int_equal(lzt_kern_cpu_create(&kern, &f->kern, &err), LZT_OK);
+    lzt_step_plan_options *o = &f->options;
+    *o = (lzt_step_plan_options){.struct_bytes = sizeof *o,
+                                 .model = lzt_model_get_info(f->model),
+                                 .kern = f->kern,
+                                 .micro_batches = micro_batches,
+                                 .price = {.struct_bytes = sizeof o->price, .profile = &f->profile, .documents = 2}};
+    lzt_numerics_default(o->model, dtype, tokens, micro_batches, 2, &o->numerics);
+    if (hand_profile(o, machine, &f->profile, &err)) fail_msg("%s: %s", err.where, err.message);
+}
+
+static void close_fixture(fixture *f)
+{
+    lzt_profile_fini(&f->profile);
+    lzt_kern_destroy(f->kern);
+    lzt_model_close(f->model);
+}
+
+static void random_plan(const fixture *f, uint64_t seed, lzt_plan *plan)
+{
+    static const lzt_tier tiers[] = {LZT_TIER_GPU, LZT_TIER_CPU, LZT_TIER_RECOMPUTE};
+    lzt_error err = {0};
+    assert_int_equal(lzt_plan_baseline(f->options.model, &f->options.numerics, 1, plan, &err), LZT_OK);
+    for (uint64_t i = 0; i < plan->layer_count; i++) {
+        plan->boundary[i] = tiers[i ? lzt__rng_below(seed, 1, i, 3) : 2 * lzt__rng_below(seed, 1, 0, 2)];
+        plan->internals[i] = lzt__rng_below(seed, 2, i, 2);
+        plan->weights[i] = lzt__rng_below(seed, 3, i, 3) == 0;
+    }
+    plan->head_weights = f->options.micro_batches > 1;
+    plan->prefetch_layers = 1 + lzt__rng_below(seed, 5, 0, 4);
+    plan->gradient_slots = 1 + lzt__rng_below(seed, 6, 0, 2);
+}
+
+/* ---- sums ---- */
+
+static void add_lanes(const fixture *f, const lzt_plan *plan, lzt_variant variant, bool update, uint64_t *ps)
+{
+    lzt_error err = {0};
+    lzt_state_layout *layout;
+    lzt_program *program;
+    assert_int_equal(lzt_state_layout_create(f->options.model, &plan->numerics, true, &layout, &err), LZT_OK);
+    lzt_step_options step = {.model = f->options.model,
+                             .plan = plan,
+                             .layout = layout,
+                             .kern = f->kern,
+                             .variant = variant,
+                             .update = update,
+                             .micro_batches = f->options.micro_batches};
+    assert_int_equal(lzt_step_compile(&step, &program, &err), LZT_OK);
+    const lzt_program_info *p = lzt_program_get_info(program);
+    double *seconds = calloc(p->task_count, sizeof *seconds);
+    if (lzt_price_tasks(program, &f->options.price, seconds, &err)) fail_msg("%s: %s", err.where, err.message);
+    for (uint32_t i = 0; i < p->task_count; i++) {
+        static const int lane_of[LZT_LANE_COUNT] = {
+            [LZT_LANE_COMPUTE] = 1, [LZT_LANE_H2D] = 2, [LZT_LANE_D2H] = 3, [LZT_LANE_CPU_OPTIMIZER] = 4};
+        int lane = lane_of[p->task[i].lane];
+        if (lane) ps[lane - 1] += (uint64_t)llround(seconds[i] * 1e12);
+    }
+    free(seconds);
+    lzt_program_destroy(program);
+    lzt_state_layout_destroy(layout);
+}
+
+static void expect_sums(const fixture *f, uint64_t plans)
+{
+    lzt_error err = {0};
+    lzt_step_search *search;
+    const uint64_t m = f->options.micro_batches;
+    if (lzt_step_search_create(&f->options, &search, &err)) fail_msg("%s: %s", err.where, err.message);
+    for (uint64_t seed = 0; seed < plans; seed++) {
+        lzt_plan plan;
+        lzt_step_sum sum;
+        uint64_t ps[LZT_STEP_LANE_COUNT] = {0};
+        random_plan(f, seed, &plan);
+        lzt_step_model_sum(lzt_step_search_get_model(search), plan.boundary, plan.internals, plan.weights, &sum);
+        if (m == 1) add_lanes(f, &plan, LZT_VARIANT_SINGLE, true, ps);
+        if (m > 1) add_lanes(f, &plan, LZT_VARIANT_FIRST, true, ps);
+        for (uint64_t k = 2; k < m; k++) add_lanes(f, &plan, LZT_VARIANT_MIDDLE, false, ps);
+        if (m > 1) add_lanes(f, &plan, LZT_VARIANT_LAST, false, ps);
+        for (int lane = 0; lane < LZT_STEP_LANE_COUNT; lane++)
+            if (llabs((long long)(sum.lane_ps[lane] - ps[lane])) > 64) /* a boundary's price is an average */
+                fail_msg("plan %d lane %d: the model adds up to %llu ps, the program to %llu", (int)seed, lane,
+                         (unsigned long long)sum.lane_ps[lane], (unsigned long long)ps[lane]);
+        lzt_step_caps caps = {0};
+        if (lzt_step_search_measure(search, &caps, &plan, &err)) fail_msg("%s: %s", err.where, err.message);
+        assert_true(plan.device_bytes >= sum.least_bytes[LZT_STEP_DEVICE]);
+        assert_true(plan.host_bytes >= sum.least_bytes[LZT_STEP_RAM]);
+        assert_true(plan.objective_ps >= sum.bound_ps);
+        lzt_plan_fini(&plan);
+    }
+    lzt_step_search_destroy(search);
+}
+
+static void sums_are_the_programs_own(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"tests/golden/llama3", "tests/golden/qwen3", "tests/golden/qwen2.5",
+                                        "tests/golden/mistral"};
+    for (int k = 0; k < 4; k++) {
+        fixture f;
+        open_fixture(&f, paths[k], k % 2 ? LZT_DTYPE_BF16 : LZT_DTYPE_F32, 96, 1 + (uint64_t)k % 3,
+                     k % 2 ? &slow_link : &fast_link);
+        expect_sums(&f, 12);
+        close_fixture(&f);
+    }
+}
+
+/* The simulated step is never shorter than the sum says, before it is lifted to it. */
+static void the_bound_holds_on_the_clock(void **state)
+{
+    (void)state;
+    const hand_machine *machines[] = {&fast_link, &slow_link, &slow_host};
+    for (int k = 0; k < 3; k++) {
+        fixture f;
+        lzt_error err = {0};
+        lzt_step_search *search;
+        open_fixture(&f, "tests/golden/llama3", LZT_DTYPE_BF16, 96, 1, machines[k]);
+        assert_int_equal(lzt_step_search_create(&f.options, &search, &err), LZT_OK);
+        for (uint64_t seed = 0; seed < 20; seed++) {
+            lzt_plan plan;
+            lzt_step_sum sum;
+            lzt_step_price price;
+            lzt_state_layout *layout;
+            random_plan(&f, 100 + seed, &plan);
+            lzt_step_model_sum(lzt_step_search_get_model(search), plan.boundary, plan.internals, plan.weights, &sum);
+            assert_int_equal(lzt_state_layout_create(f.options.model, &plan.numerics, true, &layout, &err), LZT_OK);
+            lzt_step_options step = {
+                .model = f.options.model, .plan = &plan, .layout = layout, .kern = f.kern, .micro_batches = 1};
+            assert_int_equal(lzt_price_step(&step, &f.options.price, &price, &err), LZT_OK);
+            assert_true(price.seconds * 1e12 >= (double)sum.bound_ps * (1 - 1e-9));
+            lzt_state_layout_destroy(layout);
+            lzt_plan_fini(&plan);
+        }
+        lzt_step_search_destroy(search);
+        close_fixture(&f);
+    }
+}
+
+/* ---- the surrogate ---- */
+
+static void random_model(uint64_t seed, lzt_step_model *m)
+{
+    uint64_t n = 1 + lzt__rng_below(seed, 1, 0, 4), kinds = 1 + lzt__rng_below(seed, 2, 0, 2);
+    assert_int_equal(lzt_step_model_init(m, n, NULL), LZT_OK);
+    m->micro_batches = 1 + lzt__rng_below(seed, 3, 0, 3);
+    m->boundary_bytes = 1 + lzt__rng_below(seed, 4, 0, 20);
+    m->boundary_down_ps = lzt__rng_below(seed, 5, 0, 40);
+    m->boundary_up_ps = lzt__rng_below(seed, 6, 0, 40);
+    m->edge_ps = lzt__rng_below(seed, 7, 0, 10);
+    m->floor_bytes[0] = lzt__rng_below(seed, 8, 0, 10);
+    m->floor_bytes[1] = lzt__rng_below(seed, 9, 0, 10);
+    for (int k = 0; k < LZT_STEP_WINDOW_COUNT * LZT_STEP_LANE_COUNT; k++)
+        (&m->fixed_ps[0][0])[k] = lzt__rng_below(seed, 10, (uint64_t)k, 60);
+    for (uint64_t l = 0; l < n; l++) {
+        uint64_t kind = kinds > 1 ? lzt__rng_below(seed, 11, l, kinds) : 0, key = 100 + 20 * kind;
+        uint64_t *field = (uint64_t *)&m->layer[l];
+        for (uint64_t k = 0; k < sizeof *m->layer / sizeof *field; k++) field[k] = lzt__rng_below(seed, key + k, 0, 30);
+        if (l + 1 == n) m->layer[l].recompute_ps = 0;
+    }
+}
+
+/* The least longest lane of any placement that fits. */
+static uint64_t brute_force(const lzt_step_model *m, const uint64_t *cap)
+{
+    uint64_t n = m->layer_count, best = UINT64_MAX, combinations = 2;
+    for (uint64_t l = 0; l < n; l++) combinations *= l ? 12 : 4;
+    for (uint64_t code = 0; code < combinations; code++) {
+        static const lzt_tier tiers[] = {LZT_TIER_GPU, LZT_TIER_CPU, LZT_TIER_RECOMPUTE};
+        lzt_tier boundary[5] = {0};
+        bool internals[4], weights[4];
+        lzt_step_sum sum;
+        uint64_t rest = code;
+        boundary[0] = rest % 2 ? LZT_TIER_RECOMPUTE : LZT_TIER_GPU;
+        rest /= 2;
+        for (uint64_t l = 0; l < n; l++) {
+            internals[l] = rest % 2, rest /= 2;
+            weights[l] = rest % 2, rest /= 2;
+            if (l) boundary[l] = tiers[rest % 3], rest /= 3;
+        }
+        lzt_step_model_sum(m, boundary, internals, weights, &sum);
+        if (sum.least_bytes[0] <= cap[0] && sum.least_bytes[1] <= cap[1] && sum.bound_ps < best) best = sum.bound_ps;
+    }
+    return best;
+}
+
+static void the_surrogate_is_solved_exactly(void **state)
+{
+    (void)state;
+    uint64_t feasible = 0;
+    for (uint64_t seed = 0; seed < 250; seed++) {
+        lzt_step_model m;
+        random_model(seed, &m);
+        uint64_t everything = lzt__step_everything(&m);
+        const uint64_t cap[2] = {1 + lzt__rng_below(seed, 20, 0, everything + 2), 1 + lzt__rng_below(seed, 21, 0, 80)};
+        uint64_t want = brute_force(&m, cap), found = lzt_step_surrogate(&m, cap);
+        if (found != want)
+            fail_msg("seed %d: %llu, every placement says %llu", (int)seed, (unsigned long long)found,
+                     (unsigned long long)want);
+        feasible += want != UINT64_MAX;
+        lzt_step_model_fini(&m);
+    }
+    assert_true(feasible > 100);
+}
+
+/* A shape's placement has the sums that the surrogate counted. */
+static void shapes_are_placed_as_counted(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        lzt_error err = {0};
+        lzt_step_model m;
+        lzt__step_classes classes;
+        lzt__step_surrogate *s;
+        lzt__step_candidate *list;
+        uint32_t count;
+        lzt_plan plan;
+        random_model(seed, &m);
+        assert_int_equal(lzt__step_classes_create(&m, &classes, &err), LZT_OK);
+        assert_int_equal(lzt__step_surrogate_create(&m, &classes, &s, &err), LZT_OK);
+        assert_int_equal(lzt__step_candidates(&m, &classes, s, &list, &count, &err), LZT_OK);
+        assert_int_equal(lzt_plan_init(&plan, m.layer_count, &err), LZT_OK);
+        assert_true(count > 2);
+        for (uint32_t i = 0; i < count; i++) {
+            uint64_t on_device = 0, on_host = 0, again = 0, internals = 0, wanted = 0;
+            lzt__step_place(&m, &classes, &list[i], &plan);
+            for (uint64_t b = 1; b < m.layer_count; b++) {
+                on_device += plan.boundary[b] == LZT_TIER_GPU;
+                on_host += plan.boundary[b] == LZT_TIER_CPU;
+                again += plan.boundary[b] == LZT_TIER_RECOMPUTE;
+            }
+            for (uint64_t l = 0; l < m.layer_count; l++) internals += plan.internals[l];
+            for (uint32_t k = 0; k < classes.count; k++) wanted += list[i].shape.internals[k];
+            assert_int_equal(on_device, list[i].shape.on_device);
+            assert_int_equal(on_host, list[i].shape.on_host);
+            assert_int_equal(again, list[i].shape.recomputed);
+            assert_int_equal(internals, wanted);
+            assert_true(i == 0 || list[i - 1].rank_ps <= list[i].rank_ps);
+        }
+        lzt_plan_fini(&plan);
+        free(list);
+        lzt__step_surrogate_destroy(s);
+        lzt__step_classes_fini(&classes);
+        lzt_step_model_fini(&m);
+    }
+}
+
+/* ---- the plan ---- */
+
+/* Objective and peak over budgets, from a search of its own each time and from one that remembers. */
+static void more_memory_is_never_worse(void **state)
+{
+    (void)state;
+    const hand_machine *machines[] = {&fast_link, &slow_link, &slow_host};
+    for (int k = 0; k < 3; k++) {
+        fixture f;
+        lzt_error err = {0};
+        lzt_step_search *search;
+        open_fixture(&f, k ? "tests/golden/qwen3" : "tests/golden/llama3", LZT_DTYPE_BF16, 96, 1 + (uint64_t)k % 2,
+                     machines[k]);
+        assert_int_equal(lzt_step_search_create(&f.options, &search, &err), LZT_OK);
+        uint64_t low = lzt_step_search_get_model(search)->floor_bytes[LZT_STEP_DEVICE];
+        uint64_t high = 2 * lzt__step_everything(lzt_step_search_get_model(search)), best = UINT64_MAX, peak = 0,
+                 found = 0;
+        for (uint64_t step = 0; step <= 12; step++) {
+            lzt_step_caps caps = {.device_bytes = low + (high - low) * step / 12};
+            lzt_step_plan_result result, alone;
+            lzt_step_search *fresh;
+            lzt_plan plan, again;
+            assert_int_equal(lzt_step_search_solve(search, &caps, &plan, &result, &err), LZT_OK);
+            if (!plan.boundary) {
+                assert_int_equal(result.status, LZT_PLAN_INFEASIBLE);
+                assert_true(result.least_bytes[LZT_STEP_DEVICE] > caps.device_bytes && !found);
+                continue;
+            }
+            assert_int_equal(result.status, LZT_PLAN_OPTIMAL);
+            assert_true(plan.device_bytes <= caps.device_bytes);
+            assert_true(result.objective_ps <= best && plan.device_bytes >= peak);
+            assert_true(result.bound_ps <= result.objective_ps);
+            best = result.objective_ps;
+            peak = plan.device_bytes;
+            found++;
+            assert_int_equal(lzt_step_search_create(&f.options, &fresh, &err), LZT_OK);
+            assert_int_equal(lzt_step_search_solve(fresh, &caps, &again, &alone, &err), LZT_OK);
+            assert_int_equal(alone.objective_ps, result.objective_ps);
+            assert_memory_equal(again.boundary, plan.boundary, (plan.layer_count + 1) * sizeof *plan.boundary);
+            assert_memory_equal(again.internals, plan.internals, plan.layer_count * sizeof *plan.internals);
+            lzt_step_search_destroy(fresh);
+            lzt_plan_fini(&again);
+            lzt_plan_fini(&plan);
+        }
+        assert_true(found > 6);
+        lzt_step_search_destroy(search);
+        close_fixture(&f);
+    }
+}
+
+/* No random plan that fits is simulated to take 3 % less; and the automatic plan, which knows no times, is not faster.
+ */
+static void no_other_plan_is_faster(void **state)
+{
+    (void)state;
+    const hand_machine *machines[] = {&fast_link, &slow_link, &slow_host};
+    for (int k = 0; k < 3; k++) {
+        fixture f;
+        lzt_error err = {0};
+        lzt_step_search *search;
+        open_fixture(&f, "tests/golden/llama3", LZT_DTYPE_BF16, 96, 1, machines[k]);
+        assert_int_equal(lzt_step_search_create(&f.options, &search, &err), LZT_OK);
+        uint64_t everything = lzt__step_everything(lzt_step_search_get_model(search));
+        for (uint64_t share = 60; share <= 100; share += 20) {
+            lzt_step_caps caps = {.device_bytes = everything * share / 100};
+            lzt_auto_options automatic = {.model = f.options.model,
+                                          .numerics = &f.options.numerics,
+                                          .kern = f.kern,
+                                          .micro_batches = 1,
+                                          .device_cap_bytes = caps.device_bytes,
+                                          .training = true};
+            lzt_step_plan_result result;
+            lzt_plan plan, other;
+            assert_int_equal(lzt_step_search_solve(search, &caps, &plan, &result, &err), LZT_OK);
+            if (!plan.boundary) continue;
+            for (uint64_t seed = 0; seed < 25; seed++) {
+                random_plan(&f, 500 + seed, &other);
+                assert_int_equal(lzt_step_search_measure(search, &caps, &other, &err), LZT_OK);
+                if (other.device_bytes <= caps.device_bytes)
+                    assert_true((double)other.objective_ps * 1.03 >= (double)result.objective_ps);
+                lzt_plan_fini(&other);
+            }
+            assert_int_equal(lzt_auto_plan(&automatic, &other, &err), LZT_OK);
+            assert_int_equal(lzt_step_search_measure(search, &caps, &other, &err), LZT_OK);
+            assert_true((double)other.objective_ps * 1.001 >= (double)result.objective_ps);
+            lzt_plan_fini(&other);
+            lzt_plan_fini(&plan);
+        }
+        lzt_step_search_destroy(search);
+        close_fixture(&f);
+    }
+}
+
+/* N bytes as named fit, N - 1 do not. */
+static void the_least_is_exact(void **state)
+{
+    (void)state;
+    fixture f;
+    lzt_error err = {0};
+    lzt_step_search *search;
+    lzt_step_plan_result result;
+    lzt_plan plan;
+    open_fixture(&f, "tests/golden/qwen2.5", LZT_DTYPE_F32, 96, 1, &fast_link);
+    assert_int_equal(lzt_step_search_create(&f.options, &search, &err), LZT_OK);
+    lzt_step_caps caps = {.device_bytes = 1};
+    assert_int_equal(lzt_step_search_solve(search, &caps, &plan, &result, &err), LZT_OK);
+    assert_int_equal(result.status, LZT_PLAN_INFEASIBLE);
+    assert_null(plan.boundary);
+    uint64_t least = result.least_bytes[LZT_STEP_DEVICE];
+    caps.device_bytes = least - 1;
+    assert_int_equal(lzt_step_search_solve(search, &caps, &plan, &result, &err), LZT_OK);
+    assert_int_equal(result.status, LZT_PLAN_INFEASIBLE);
+    assert_int_equal(result.least_bytes[LZT_STEP_DEVICE], least);
+    caps.device_bytes = least;
+    assert_int_equal(lzt_step_search_solve(search, &caps, &plan, &result, &err), LZT_OK);
+    assert_int_equal(plan.device_bytes, least);
+    lzt_plan_fini(&plan);
+    lzt_step_search_destroy(search);
+    close_fixture(&f);
+}
+
+/* What tensors alone say of a layer's internals is what our own layers keep. */
+static void sizes_are_the_compiled_ones(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"tests/golden/llama3", "tests/golden/qwen3", "tests/golden/qwen2.5"};
+    for (int k = 0; k < 3; k++) {
+        fixture f;
+        lzt_error err = {0};
+        lzt_step_search *search;
+        open_fixture(&f, paths[k], k ? LZT_DTYPE_BF16 : LZT_DTYPE_F32, 96, 1, &fast_link);
+        assert_int_equal(lzt_step_search_create(&f.options, &search, &err), LZT_OK);
+        const lzt_step_model *m = lzt_step_search_get_model(search);
+        for (uint32_t l = 0; l < m->layer_count; l++) {
+            lzt_layer_size size;
+            lzt_layer_get_size(f.options.model, l, f.options.numerics.dtype, &size);
+            assert_int_equal(m->layer[l].internals_bytes, (uint64_t)(size.internals_bytes * 96));
+        }
+        lzt_step_search_destroy(search);
+        close_fixture(&f);
+    }
+}
+
+/* A model without kernels plans, and splitting its layers makes the peak smaller. */
+static void layers_without_kernels_plan(void **state)
+{
+    (void)state;
+    fixture f;
+    lzt_error err = {0};
+    uint64_t peak[2];
+    for (int splits = 1; splits <= 2; splits++) {
+        lzt_step_search *search;
+        lzt_step_plan_result result;
+        lzt_step_caps caps = {.device_bytes = UINT64_C(60) << 30};
+        lzt_plan plan;
+        open_fixture(&f, "examples/qwen3.6-27b-metamathqa/model/config.json", LZT_DTYPE_BF16, 65536, 1, &card);
+        f.options.numerics.layer_splits = splits == 2 ? 4 : 1;
+        f.options.numerics.loss_chunk = 1024;
+        if (hand_profile(&f.options, &card, &f.profile, &err)) fail_msg("%s: %s", err.where, err.message);
+        if (lzt_step_search_create(&f.options, &search, &err)) fail_msg("%s: %s", err.where, err.message);
+        assert_int_equal(lzt_step_search_solve(search, &caps, &plan, &result, &err), LZT_OK);
+        assert_int_equal(result.status, LZT_PLAN_OPTIMAL);
+        caps.device_bytes = 1;
+        lzt_plan_fini(&plan);
+        assert_int_equal(lzt_step_search_solve(search, &caps, &plan, &result, &err), LZT_OK);
+        peak[splits - 1] = result.least_bytes[LZT_STEP_DEVICE];
+        lzt_step_search_destroy(search);
+        close_fixture(&f);
+    }
+    assert_true(peak[1] < peak[0]);
+}
+
+/* More of what binds shortens the step; what has no cap is said to have none. */
+static void advice_names_what_binds(void **state)
+{
+    (void)state;
+    static const struct {
+        const hand_machine *machine;
+        lzt_resource binds;
+    } cases[] = {{&fast_link, LZT_RESOURCE_COMPUTE}, {&slow_host, LZT_RESOURCE_HOST_MEMORY}};
+    for (size_t k = 0; k < 2; k++) {
+        fixture f;
+        lzt_error err = {0};
+        lzt_step_search *search;
+        lzt_step_plan_result result;
+        lzt_step_advice advice;
+        lzt_step_caps caps = {0};
+        lzt_plan plan;
+        open_fixture(&f, "tests/golden/llama3", LZT_DTYPE_BF16, 96, 1, cases[k].machine);
+        assert_int_equal(lzt_step_search_create(&f.options, &search, &err), LZT_OK);
+        assert_int_equal(lzt_step_search_solve(search, &caps, &plan, &result, &err), LZT_OK);
+        assert_int_equal(lzt_step_advise(search, &caps, &plan, &advice, &err), LZT_OK);
+        assert_int_equal(advice.binds, cases[k].binds);
+        assert_true(advice.more_ps[cases[k].binds] < plan.objective_ps);
+        assert_false(advice.capped[LZT_RESOURCE_DEVICE]);
+        assert_true(advice.capped[LZT_RESOURCE_H2D]);
+        for (int r = 0; r < LZT_RESOURCE_COUNT; r++) assert_true(advice.more_ps[r] <= plan.objective_ps);
+        lzt_plan_fini(&plan);
+        lzt_step_search_destroy(search);
+        close_fixture(&f);
+    }
+}
+
+/* The answer is a plan like any other: written, read, checked; an edit that breaks it is found. */
+static void the_plan_is_checked(void **state)
+{
+    (void)state;
+    fixture f;
+    lzt_error err = {0};
+    lzt_step_search *search;
+    lzt_step_plan_result result;
+    lzt_step_caps caps = {0};
+    lzt_plan plan, read;
+    lzt_evaluation e;
+    char *text, *again;
+    open_fixture(&f, "tests/golden/llama3", LZT_DTYPE_F32, 96, 2, &fast_link);
+    assert_int_equal(lzt_step_search_create(&f.options, &search, &err), LZT_OK);
+    caps.device_bytes = lzt__step_everything(lzt_step_search_get_model(search)) * 8 / 10;
+    assert_int_equal(lzt_step_search_solve(search, &caps, &plan, &result, &err), LZT_OK);
+    assert_non_null(plan.boundary);
+    assert_int_equal(lzt_plan_print(&plan, &text, &err), LZT_OK);
+    if (lzt_plan_parse(text, strlen(text), "text", &read, &err)) fail_msg("%s: %s", err.where, err.message);
+    assert_int_equal(lzt_plan_print(&read, &again, &err), LZT_OK);
+    assert_string_equal(text, again);
+    assert_int_equal(read.objective_ps, result.objective_ps);
+    assert_int_equal(lzt_plan_check(&read, NULL, NULL, &e, &err), LZT_OK);
+    assert_int_equal(e.violation_count, 0);
+    for (uint64_t l = 0; l < read.layer_count; l++) read.internals[l] = read.weights[l] = true;
+    for (uint64_t l = 0; l < read.layer_count; l++) read.boundary[l] = LZT_TIER_GPU;
+    read.step->cap_bytes[LZT_STEP_DEVICE] /= 2;
+    assert_int_equal(lzt_plan_check(&read, NULL, NULL, &e, &err), LZT_OK);
+    assert_true(e.violation_count >= 1);
+    free(text);
+    free(again);
+    lzt_plan_fini(&read);
+    lzt_plan_fini(&plan);
+    lzt_step_search_destroy(search);
+    close_fixture(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_are_the_programs_own),
+        cmocka_unit_test(the_bound_holds_on_the_clock),
+        cmocka_unit_test(the_surrogate_is_solved_exactly),
+        cmocka_unit_test(shapes_are_placed_as_counted),
+        cmocka_unit_test(more_memory_is_never_worse),
+        cmocka_unit_test(no_other_plan_is_faster),
+        cmocka_unit_test(the_least_is_exact),
+        cmocka_unit_test(layers_without_kernels_plan),
+        cmocka_unit_test(sizes_are_the_compiled_ones),
+        cmocka_unit_test(advice_names_what_binds),
+        cmocka_unit_test(the_plan_is_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
