@@ -1,7 +1,9 @@
 /* Rows of a CSV file, against a second reader that takes the file in one pass: the same records, each the JSON object
  * of the header's names and the record's fields, or an error where a quote is out of place or a field too many or too
  * few. */
-#include "data/dataset.h"
+#include "base/text.h"
+#include "data/jsontree.h"
+#include "data/rowfile.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -99,15 +101,13 @@ static void same(const char *text, uint32_t size, const field *f)
     if (is_utf8(f)) assert(size == f->size && !memcmp(text, f->text, size));
 }
 
-static void check_row(const lzt__rowfile *file, uint64_t i, const record *header, const record *r, lzt__json_doc *doc)
+static void check_row(const lzt__rowfile *file, uint64_t i, const record *header, const record *r, lzt__json_doc *doc,
+                      lzt__text *scratch)
 {
-    static char *json;
-    static uint64_t capacity;
+    const char *json;
     uint64_t size;
     lzt_error err = {0};
-    lzt_status s =
-        lzt__csv_to_json(file->text + file->header.offset, file->header.size, file->text + file->row[i].offset,
-                         file->row[i].size, "fuzz.csv", &json, &size, &capacity, &err);
+    lzt_status s = lzt__rowfile_json(file, i, "fuzz.csv", scratch, &json, &size, &err);
     bool good = !header->broken && !r->broken && header->count == r->count;
     assert(good == !s);
     if (s) {
@@ -141,9 +141,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         assert(err.message[0] && t.open);
     } else {
         lzt__json_doc doc = {0};
+        lzt__text scratch = {0};
         assert(!t.open && file.row_count == (t.count ? t.count - 1 : 0));
-        for (uint64_t i = 0; i < file.row_count; i++) check_row(&file, i, &t.record[0], &t.record[i + 1], &doc);
+        for (uint64_t i = 0; i < file.row_count; i++)
+            check_row(&file, i, &t.record[0], &t.record[i + 1], &doc, &scratch);
         lzt__json_free(&doc);
+        lzt__text_free(&scratch);
         lzt__rowfile_close(&file);
     }
     free_table(&t);
