@@ -138,6 +138,59 @@ static void test_trace(void **unused)
     free(theirs);
 }
 
+/* A run's own times are a profile for the same plan: its step is predicted, and metrics say so from then on. */
+static void test_from_run(void **unused)
+{
+    (void)unused;
+    put_text("c.yaml",
+             "model_name_or_path: model\ndataset: rows.jsonl\noutput_dir: seen\nper_device_train_batch_size: 2\n"
+             "max_steps: 6\ndisable_shuffling: true\nsave_final: false\nsave_steps: 0\n");
+    must_run("train c.yaml --quiet");
+    must_run("probe --from-run seen --out own.json --json");
+    json_t *json = json_out();
+    assert_true(json_array_size(json_object_get(json, "times")) > 10);
+    json_decref(json);
+    must_run("sim --plan seen/plan.json --model model --profile own.json --json");
+    json_t *sim = json_out(), *first = metrics_step("seen", 5);
+    assert_true(number(sim, "predicted_step_seconds") > 0);
+    assert_true(number(first, "predicted_step_seconds") == 0); /* there was no profile */
+    must_run("train c.yaml --quiet --memory.profile own.json --output_dir again");
+    json_t *again = metrics_step("again", 1);
+    assert_true(number(again, "predicted_step_seconds") > 0);
+    assert_true(number(again, "predicted_rss_bytes") >= number(again, "rss_bytes"));
+    json_decref(again);
+    json_decref(first);
+    json_decref(sim);
+    /* the run's directory has a profile now: the same command is predicted by it */
+    must_run("train c.yaml --quiet");
+    first = metrics_step("seen", 0);
+    assert_true(number(first, "predicted_step_seconds") > 0);
+    json_decref(first);
+    /* into a profile that was measured: what the run saw replaces it, and overlaps go */
+    must_run("probe --from-run seen --out profile.json --json");
+    json = json_out();
+    char *text = json_dumps(json, 0);
+    assert_null(strstr(text, "overlap."));
+    assert_non_null(strstr(text, "h2d_both"));
+    free(text);
+    json_decref(json);
+}
+
+static void test_dry_run(void **unused)
+{
+    (void)unused;
+    must_run("train c.yaml --dry-run --json --output_dir nowhere");
+    json_t *json = json_out();
+    assert_string_equal(json_string_value(json_object_get(json, "predicted_from")), "a profile measured now");
+    assert_true(number(json, "predicted_step_seconds") > 0 && number(json, "predicted_rss_bytes") > 0);
+    json_decref(json);
+    must_run("train c.yaml --dry-run --json --memory.profile own.json --output_dir nowhere");
+    json = json_out();
+    assert_non_null(strstr(json_string_value(json_object_get(json, "predicted_from")), "measured before"));
+    assert_true(number(json, "predicted_step_seconds") > 0);
+    json_decref(json);
+}
+
 static void test_refused(void **unused)
 {
     (void)unused;
@@ -152,7 +205,8 @@ static void test_refused(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_values), cmocka_unit_test(test_sim),
-                                       cmocka_unit_test(test_trace), cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_values),   cmocka_unit_test(test_sim),
+                                       cmocka_unit_test(test_trace),    cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_from_run), cmocka_unit_test(test_dry_run)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -131,6 +131,7 @@ _lazytrain() {
         "probe --link-gbps") COMPREPLY=(); return ;;
         "probe --compute-slowdown") COMPREPLY=(); return ;;
         "probe --seconds") COMPREPLY=(); return ;;
+        "probe --from-run") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "probe --out") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "data inspect --dataset") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "data inspect --model") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -170,7 +171,7 @@ _lazytrain() {
         "check") options="--help --model --json" ;;
         "sim") options="--help --plan --model --profile --batch --accumulation --trace --json" ;;
         "doctor") options="--help --json" ;;
-        "probe") options="--help --model --batch --seq --dtype --accumulation --link-gbps --compute-slowdown --seconds --out --json" ;;
+        "probe") options="--help --model --batch --seq --dtype --accumulation --link-gbps --compute-slowdown --seconds --from-run --out --json" ;;
         "data inspect") options="--help --dataset --model --tokenizer --template --query-field --response-field --max-seq-length --truncation --loss-on --on-bad-row --packing --group-by-length --batch-size --limit --rows --json" ;;
         "data tokenize") options="--help --tokenizer --pattern --threads --lines --json" ;;
         "data render") options="--help --model --template --prompt --json" ;;

@@ -159,6 +159,7 @@ typedef struct lzt_config {
     struct {
         uint64_t device_cap, host_cap, nvme_cap; /* bytes; 0: none */
         const char *plan;                        /* auto, baseline, or a path */
+        const char *profile;                     /* NULL: output_dir's own, if it is there */
         uint64_t checkpoint_interval;            /* layers, >= 1 */
         double link_gbps, nvme_gbps;             /* GB/s (10^9) in each direction; 0: not throttled */
         double compute_slowdown;                 /* >= 1 */

@@ -87,6 +87,8 @@ typedef struct lzt_step_metrics {
     uint64_t planned_bytes[LZT_MEMORY_COUNT];         /* keys planned_device_bytes, ... */
     uint64_t cap_bytes[LZT_MEMORY_COUNT];             /* keys cap_device_bytes, ...; 0: none */
     uint64_t rss_bytes;
+    double predicted_step_seconds; /* from the machine's profile, before the run began; 0: there was none */
+    uint64_t predicted_rss_bytes;
     uint64_t layer_forwards, weight_uploads;
     uint64_t data_waits;      /* micro-batches that were not ready when the step asked for them */
     double data_wait_seconds; /* for those; exactly 0 without one */

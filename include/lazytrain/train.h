@@ -65,6 +65,10 @@ typedef struct lzt_train_options {
     uint64_t cap_bytes[LZT_MEMORY_COUNT];
     void (*note)(void *arg, const char *line);
     void *note_arg;
+    void (*stepped)(void *arg, const lzt_step_metrics *metrics); /* after each step; NULL: nobody looks */
+    void *stepped_arg;
+    double predicted_step_seconds; /* goes to the metrics of each step; 0: not predicted */
+    uint64_t predicted_rss_bytes;
 } lzt_train_options;
 
 typedef struct lzt_train_outcome {

@@ -6,13 +6,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static const lzt_option options[] = {
     {.name = "model",
      .argument = "DIR",
      .type = LZT_OPTION_PATH,
-     .required = true,
-     .help = "a model's directory: its operators and sizes are measured; no weights are read"},
+     .help = "a model's directory or config.json: its operators and sizes are measured; no weights are read. Required "
+             "but with --from-run"},
     {.name = "batch",
      .argument = "B",
      .type = LZT_OPTION_UINT,
@@ -51,6 +53,10 @@ static const lzt_option options[] = {
      .unit = "s",
      .fallback = "2",
      .help = "spent on each part: copies, kernels, host work, each pair of lanes"},
+    {.name = "from-run",
+     .argument = "RUN_DIR",
+     .type = LZT_OPTION_PATH,
+     .help = "measure nothing: take what a run saw (its observed.json), into --out where that is a profile already"},
     {.name = "out", .argument = "FILE", .type = LZT_OPTION_PATH, .help = "write the profile there"},
     LZT_OPTION_JSON,
 };
@@ -84,10 +90,45 @@ static lzt_status put_out(const lzt_args *args, const lzt_profile *profile, lzt_
     return LZT_OK;
 }
 
+/* What lanes cost each other is in a run's own times: the measured overlaps would count it twice. */
+static void drop_overlaps(lzt_profile *p)
+{
+    uint64_t kept = 0;
+    for (uint64_t i = 0; i < p->measurement_count; i++)
+        if (strncmp(p->measurement[i].name, "overlap.", 8)) p->measurement[kept++] = p->measurement[i];
+    p->measurement_count = kept;
+}
+
+static lzt_status from_run(const lzt_args *args, lzt_profile *profile, lzt_error *err)
+{
+    char path[4200];
+    lzt_profile seen;
+    const char *out = lzt_args_text(args, "out");
+    snprintf(path, sizeof path, "%s/observed.json", lzt_args_text(args, "from-run"));
+    if (access(path, F_OK)) {
+        lzt_fail(err, LZT_ERR_USAGE, path, "is not there");
+        return lzt_hint(err, "a run writes it at its end, once a step with full micro-batches has run");
+    }
+    lzt_status status = lzt_profile_read(path, &seen, err);
+    if (!status && out && !access(out, F_OK)) status = lzt_profile_read(out, profile, err);
+    drop_overlaps(profile);
+    snprintf(profile->machine, sizeof profile->machine, "%s", seen.machine);
+    snprintf(profile->device, sizeof profile->device, "%s", seen.device);
+    if (seen.device_bytes) profile->device_bytes = seen.device_bytes;
+    if (seen.host_bytes) profile->host_bytes = seen.host_bytes;
+    for (uint64_t i = 0; i < seen.measurement_count && !status; i++)
+        status = lzt_profile_add(profile, &seen.measurement[i], err);
+    lzt_profile_fini(&seen);
+    return status;
+}
+
 static lzt_status measure(const lzt_args *args, lzt_session *s, lzt_profile *profile, lzt_error *err)
 {
     uint64_t rows = lzt_args_uint(args, "batch"), length = lzt_args_uint(args, "seq");
     uint64_t micro_batches = lzt_args_uint(args, "accumulation");
+    if (lzt_args_given(args, "from-run")) return from_run(args, profile, err);
+    if (!lzt_args_given(args, "model"))
+        return lzt_fail(err, LZT_ERR_USAGE, "--model", "whose operators are to be measured? (or --from-run RUN_DIR)");
     if (!rows || length < 2 || !micro_batches || !(lzt_args_real(args, "seconds") > 0))
         return lzt_fail(err, LZT_ERR_USAGE, "probe", "needs a row, two tokens, a micro-batch and some time at least");
     lzt_status status = lzt_session_open_config(s, lzt_args_text(args, "model"), err);

@@ -2,6 +2,8 @@
 #include "base/os.h"
 #include "cli/commands.h"
 #include "cli/dry_run.h"
+#include "cli/forecast.h"
+#include "cli/observed.h"
 #include "cli/session.h"
 #include "cli/step_trace.h"
 #include "cli/talk.h"
@@ -125,6 +127,36 @@ static void say_plan(const lzt_session *s)
         (unsigned long long)s->numerics.micro_batch_tokens);
 }
 
+/* ---- predicted and seen ---- */
+
+/* A profile that lacks something is no reason not to train. */
+static void predict(const lzt_session *s, lzt_forecast *forecast)
+{
+    lzt_error why = {0};
+    *forecast = (lzt_forecast){0};
+    if (!s->has_profile) return;
+    if (lzt_forecast_step(s, &s->profile, s->config->per_device_train_batch_size, NULL, forecast, &why)) {
+        lzt_talk("note: the step is not predicted: %s %s (%s)", why.where, why.message, why.hint);
+        *forecast = (lzt_forecast){0};
+    }
+}
+
+/* observed.json: what the run saw. It is profile.json too where the run had none to go by. */
+static lzt_status save_profiles(const lzt_session *s, const lzt_observer *observer, lzt_error *err)
+{
+    char path[4200];
+    lzt_profile seen;
+    lzt_status status = lzt_observer_profile(observer, &seen, err);
+    if (status) return status;
+    snprintf(path, sizeof path, "%s/observed.json", s->config->output_dir);
+    if (seen.measurement_count) status = lzt_profile_write(path, &seen, err);
+    snprintf(path, sizeof path, "%s/profile.json", s->config->output_dir);
+    if (!status && s->has_profile) status = lzt_profile_write(path, &s->profile, err);
+    if (!status && !s->has_profile && seen.measurement_count) status = lzt_profile_write(path, &seen, err);
+    lzt_profile_fini(&seen);
+    return status;
+}
+
 /* ---- all of it ---- */
 
 static void talk_line(void *arg, const char *line)
@@ -188,7 +220,7 @@ static lzt_status print_outcome(const lzt_train_outcome *o, lzt_error *err)
                          err);
 }
 
-static lzt_status train(const lzt_args *args, lzt_session *s, lzt_error *err)
+static lzt_status train(const lzt_args *args, lzt_session *s, const lzt_forecast *forecast, lzt_error *err)
 {
     const lzt_config *c = s->config;
     char checkpoints[4096];
@@ -207,7 +239,11 @@ static lzt_status train(const lzt_args *args, lzt_session *s, lzt_error *err)
                                        .dump_gradients = lzt_args_text(args, "dump-gradients"),
                                        .checkpoints = checkpoints,
                                        .cap_bytes = {c->memory.device_cap, c->memory.host_cap, c->memory.nvme_cap},
-                                       .note = talk_line};
+                                       .note = talk_line,
+                                       .stepped = lzt_observer_step,
+                                       .predicted_step_seconds = forecast->price.seconds,
+                                       .predicted_rss_bytes = forecast->rss_bytes};
+    lzt_observer *observer = NULL;
     uint64_t total = lzt_batcher_steps(s->batcher);
     snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", c->output_dir);
     lzt_status status = lzt_train_resume(&train_options, err); /* a run that is refused leaves the directory alone */
@@ -221,10 +257,14 @@ static lzt_status train(const lzt_args *args, lzt_session *s, lzt_error *err)
     metric_options.logging_steps = progress.logging_steps = lzt_steps_of(c->logging_steps, total);
     status = lzt_metrics_open(&metric_options, &metrics, err);
     train_options.metrics = metrics;
+    if (!status) status = lzt_observer_create(s, &observer, err);
+    train_options.stepped_arg = observer;
     if (!status) status = lzt_train_run(&train_options, &outcome, err);
     lzt_progress_clear(&progress);
     lzt_metrics_close(metrics);
     if (!status) status = judge_device(lzt_engine_dev(s->engine), err);
+    if (!status) status = save_profiles(s, observer, err);
+    lzt_observer_destroy(observer);
     if (!status && lzt_args_flag(args, "trace"))
         status = lzt_step_trace_write(s->engine, c->output_dir, outcome.steps, err);
     bool nothing_left = nothing_is_left(s, checkpoints, train_options.start_step, total);
@@ -243,12 +283,18 @@ static lzt_status run_session(const lzt_args *args, lzt_session *s, lzt_error *e
     lzt_status status = lzt_session_check_spill(s->config, err);
     if (status) return status;
     if (lzt_args_flag(args, "dry-run")) return lzt_dry_run(s, lzt_args_flag(args, "json"), err);
+    lzt_forecast forecast;
     status = open_all(s, err);
+    if (!status) status = lzt_session_open_profile(s, err);
     if (!status) status = lzt_session_choose_plan(s, err);
     if (status) return status;
+    predict(s, &forecast);
     if (!lzt_args_flag(args, "quiet")) say_plan(s);
+    if (!lzt_args_flag(args, "quiet") && forecast.price.seconds > 0)
+        lzt_talk("predicted: %.4g s a step, %.1f MiB resident", forecast.price.seconds,
+                 (double)forecast.rss_bytes / 1048576.0);
     status = lzt_session_open_engine(s, false, err);
-    if (!status) status = train(args, s, err);
+    if (!status) status = train(args, s, &forecast, err);
     return status;
 }
 

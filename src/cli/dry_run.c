@@ -2,7 +2,8 @@
 #include "cli/dry_run.h"
 
 #include "base/units.h"
-#include "cli/predict.h"
+#include "cli/forecast.h"
+#include "cli/probe_list.h"
 #include "cli/talk.h"
 
 #include <errno.h>
@@ -66,6 +67,34 @@ static lzt_status refuse_architecture(const lzt_session *s, lzt_error *err)
     return lzt_hint(err, "lazytrain plan makes a schedule by the source's model; name it as memory.plan");
 }
 
+#define QUICK_SECONDS 0.1
+
+enum { DOCUMENT_MIN = 2 };
+
+/* The machine's profile where there is one; else one that is measured now, a few tenths of a second for each part. */
+static lzt_status predict(lzt_session *s, lzt_outlook *o, lzt_error *err)
+{
+    lzt_forecast f;
+    lzt_error why = {0};
+    uint64_t rows = s->config->per_device_train_batch_size;
+    if (rows * DOCUMENT_MIN > s->numerics.micro_batch_tokens) rows = 1;
+    o->step_from = "a profile of this machine, measured before";
+    lzt_status status = s->has_profile ? lzt_forecast_step(s, &s->profile, rows, NULL, &f, &why) : LZT_ERR_USAGE;
+    if (status && s->has_profile) lzt_talk("note: the profile %s; measuring now", why.message);
+    if (status) {
+        lzt_profile fresh = {0};
+        o->step_from = "a profile measured now";
+        status = lzt_probe_session(s, rows, QUICK_SECONDS, false, &fresh, err);
+        if (!status) status = lzt_forecast_step(s, &fresh, rows, NULL, &f, err);
+        lzt_profile_fini(&fresh);
+    }
+    if (!status) {
+        o->step_seconds = f.price.seconds;
+        o->rss_bytes = f.rss_bytes;
+    }
+    return status;
+}
+
 static lzt_status look_ahead(lzt_session *s, lzt_outlook *o, lzt_error *err)
 {
     const char *wanted = s->config->memory.plan;
@@ -74,9 +103,9 @@ static lzt_status look_ahead(lzt_session *s, lzt_outlook *o, lzt_error *err)
     if (status) return status;
     if (is_file && is_source_plan(&s->plan)) return lzt_outlook_source(s, o, err);
     if (!s->info->trainable_arch) return refuse_architecture(s, err);
-    status = is_file ? lzt_session_measure_plan(s, err) : lzt_session_choose_plan(s, err);
-    if (!status) status = lzt_predict_step_seconds(s, &o->step_seconds, err);
-    o->step_from = "a simulation with two rates measured now";
+    status = lzt_session_open_profile(s, err);
+    if (!status) status = is_file ? lzt_session_measure_plan(s, err) : lzt_session_choose_plan(s, err);
+    if (!status) status = predict(s, o, err);
     o->device_bytes = s->plan.device_bytes;
     o->host_bytes = s->plan.host_bytes;
     o->nvme_bytes = s->plan.nvme_bytes;
@@ -98,6 +127,7 @@ static lzt_status print_json(const lzt_session *s, const lzt_outlook *o, lzt_err
                   lzt_talk_json_real(o->step_seconds), "predicted_from", o->step_from, "planned_device_bytes",
                   (json_int_t)o->device_bytes, "planned_host_bytes", (json_int_t)o->host_bytes, "planned_nvme_bytes",
                   (json_int_t)o->nvme_bytes, "micro_batch_tokens", (json_int_t)s->numerics.micro_batch_tokens);
+    if (out && o->rss_bytes) json_object_set_new(out, "predicted_rss_bytes", json_integer((json_int_t)o->rss_bytes));
     json_t *disk =
         json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "steps",
                   o->steps ? json_integer((json_int_t)o->steps) : json_null(), "checkpoint_bytes",
@@ -146,6 +176,7 @@ static void print_text(const lzt_session *s, const lzt_outlook *o)
     put_bytes("planned host bytes", o->host_bytes, c->memory.host_cap);
     put_bytes("planned nvme bytes", o->nvme_bytes, c->memory.nvme_cap);
     printf("step time: about %.3g s, from %s\n", o->step_seconds, o->step_from);
+    if (o->rss_bytes) put_bytes("resident memory", o->rss_bytes, 0);
     if (o->steps)
         printf("steps: %llu, of about %.3g seconds each\n", (unsigned long long)o->steps, o->step_seconds);
     else

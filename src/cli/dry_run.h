@@ -12,7 +12,8 @@ typedef struct lzt_outlook {
     double step_seconds;
     const char *step_from; /* where step_seconds comes from, in words */
     uint64_t device_bytes, host_bytes, nvme_bytes;
-    uint64_t steps; /* of the run; 0: not known without the data */
+    uint64_t rss_bytes; /* resident memory of the run; 0: not predicted */
+    uint64_t steps;     /* of the run; 0: not known without the data */
     /* the drive */
     uint64_t spill_bytes_a_step; /* written */
     uint64_t checkpoint_bytes;   /* of one version */

@@ -68,7 +68,7 @@ static void add_host(list *l, const lzt_task *t, const lzt_measurement *m)
     if (t->host_op == LZT_HOST_ADAMW || t->host_op == LZT_HOST_NORM) h->elements = t->dim[1];
     if (t->host_op == LZT_HOST_GATHER || t->host_op == LZT_HOST_SCATTER) {
         h->elements = 0;
-        h->rows = l->s->numerics.micro_batch_tokens;
+        h->rows = l->price.tokens;
         h->columns = t->dim[0];
         h->table_rows = l->s->info->vocabulary;
     }
@@ -158,21 +158,11 @@ static lzt_status make(list *l, lzt_error *err)
     return status;
 }
 
-void lzt_probe_device_text(const lzt_session *s, char *text, size_t size)
-{
-    const lzt_config *c = s->config;
-    int n = snprintf(text, size, "%s %s", c && c->device ? c->device : "cpu", s->kern->ops->description(s->kern));
-    if (c && c->memory.link_gbps > 0 && n < (int)size)
-        n += snprintf(text + n, size - (size_t)n, ", link %g GB/s", c->memory.link_gbps);
-    if (c && c->memory.compute_slowdown > 1 && n < (int)size)
-        snprintf(text + n, size - (size_t)n, ", compute x%g", c->memory.compute_slowdown);
-}
-
 lzt_price_options lzt_session_price_options(const lzt_session *s, const lzt_profile *profile, uint64_t rows)
 {
     return (lzt_price_options){.struct_bytes = sizeof(lzt_price_options),
                                .profile = profile,
-                               .tokens = s->numerics.micro_batch_tokens,
+                               .tokens = s->batcher ? lzt_batcher_capacity(s->batcher) : s->numerics.micro_batch_tokens,
                                .documents = rows,
                                .model_directory = s->info->directory};
 }
@@ -207,7 +197,7 @@ lzt_status lzt_probe_session(const lzt_session *s, uint64_t rows, double seconds
         bind_operands(l);
         options.kern = s->kern;
         options.threads = (uint32_t)s->numerics.threads;
-        options.tokens = s->numerics.micro_batch_tokens;
+        options.tokens = l->price.tokens;
         options.documents = rows;
         options.kernel = l->kernel;
         options.kernel_count = l->kernel_count;
@@ -220,7 +210,7 @@ lzt_status lzt_probe_session(const lzt_session *s, uint64_t rows, double seconds
         options.copy_count = l->copy_count;
         options.seconds = seconds;
         options.say = say ? talk_part : NULL;
-        lzt_probe_device_text(s, profile->device, sizeof profile->device);
+        snprintf(profile->device, sizeof profile->device, "%s", s->device_text);
         status = lzt_probe_run(&options, profile, err);
     }
     free(l->kernel);

@@ -12,9 +12,6 @@
 lzt_status lzt_probe_session(const lzt_session *s, uint64_t rows, double seconds, bool say, lzt_profile *profile,
                              lzt_error *err);
 
-/* "cpu avx512 ... 2 threads, link 1 GB/s, compute x4": what times depend on beside the machine. */
-void lzt_probe_device_text(const lzt_session *s, char *text, size_t size);
-
 /* How a session's programs are priced from a profile. */
 lzt_price_options lzt_session_price_options(const lzt_session *s, const lzt_profile *profile, uint64_t rows);
 

@@ -195,6 +195,46 @@ static lzt_status override_numerics(const lzt_config *c, uint64_t capacity, lzt_
     return LZT_OK;
 }
 
+static void describe_device(lzt_session *s)
+{
+    const lzt_config *c = s->config;
+    char *text = s->device_text;
+    size_t size = sizeof s->device_text;
+    int n = snprintf(text, size, "%s", s->kern->ops->description(s->kern));
+    if (c && c->device && !strcmp(c->device, "cpu-checked") && n < (int)size)
+        n += snprintf(text + n, size - (size_t)n, ", checked");
+    if (c && c->memory.link_gbps > 0 && n < (int)size)
+        n += snprintf(text + n, size - (size_t)n, ", link %g GB/s", c->memory.link_gbps);
+    if (c && c->memory.compute_slowdown > 1 && n < (int)size)
+        snprintf(text + n, size - (size_t)n, ", compute x%g", c->memory.compute_slowdown);
+}
+
+lzt_status lzt_session_open_profile(lzt_session *s, lzt_error *err)
+{
+    const lzt_config *c = s->config;
+    char path[4096];
+    lzt_error why = {0};
+    snprintf(path, sizeof path, "%s/profile.json", c->output_dir ? c->output_dir : ".");
+    bool named = c->memory.profile != NULL;
+    if (named) snprintf(path, sizeof path, "%s", c->memory.profile);
+    if (!named && (!c->output_dir || access(path, F_OK))) return LZT_OK;
+    lzt_status status = lzt_profile_read(path, &s->profile, &why);
+    if (status && named) {
+        *err = why;
+        return status;
+    }
+    if (status) {
+        lzt_talk("note: %s is not used: %s", path, why.message);
+        return LZT_OK;
+    }
+    s->has_profile = named || !strcmp(s->profile.device, s->device_text);
+    if (strcmp(s->profile.device, s->device_text))
+        lzt_talk("note: %s was measured on \"%s\", this run computes on \"%s\"%s", path, s->profile.device,
+                 s->device_text, named ? "" : ": not used");
+    if (!s->has_profile) lzt_profile_fini(&s->profile);
+    return LZT_OK;
+}
+
 lzt_status lzt_session_open_kernels(lzt_session *s, lzt_dtype dtype, uint64_t capacity, uint64_t micro_batches,
                                     bool training, lzt_error *err)
 {
@@ -205,6 +245,7 @@ lzt_status lzt_session_open_kernels(lzt_session *s, lzt_dtype dtype, uint64_t ca
     if (status) return status;
     lzt_numerics_default(s->info, dtype, capacity, micro_batches, options.threads, &s->numerics);
     if (s->config) status = override_numerics(s->config, capacity, &s->numerics, err);
+    describe_device(s);
     s->caps = (lzt_auto_options){.model = s->info,
                                  .numerics = &s->numerics,
                                  .kern = s->kern,
@@ -346,6 +387,7 @@ void lzt_session_close(lzt_session *s)
 {
     lzt_engine_destroy(s->engine);
     lzt_plan_fini(&s->plan);
+    lzt_profile_fini(&s->profile);
     lzt_kern_destroy(s->kern);
     lzt_batcher_destroy(s->batcher);
     lzt_dataset_close(s->eval);

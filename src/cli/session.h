@@ -7,6 +7,7 @@
 
 #include "lazytrain/auto_plan.h"
 #include "lazytrain/config.h"
+#include "lazytrain/profile.h"
 #include "lazytrain/run.h"
 #include "lazytrain/template.h"
 #include "lazytrain/tokenizer.h"
@@ -25,6 +26,9 @@ typedef struct lzt_session {
     lzt_plan plan;
     lzt_auto_options caps; /* what plan and engine must fit */
     lzt_engine *engine;
+    lzt_profile profile; /* of the machine, where has_profile */
+    bool has_profile;
+    char device_text[128]; /* what times depend on beside the machine: "cpu avx2 own 2 threads, link 1 GB/s" */
 } lzt_session;
 
 /* The model directory of a run, refusing what cannot be trained. */
@@ -47,6 +51,9 @@ lzt_dtype lzt_session_dtype(const lzt_session *s, const char *text);
 /* Kernels, and the numerics for micro-batches of up to capacity tokens. threads 0: the cores. */
 lzt_status lzt_session_open_kernels(lzt_session *s, lzt_dtype dtype, uint64_t capacity, uint64_t micro_batches,
                                     bool training, lzt_error *err);
+/* The profile that memory.profile names, or else output_dir's own, where it is there and was measured on a device like
+ * this one; says so where it is left alone. After open_kernels. */
+lzt_status lzt_session_open_profile(lzt_session *s, lzt_error *err);
 /* The plan that memory.plan names. */
 lzt_status lzt_session_choose_plan(lzt_session *s, lzt_error *err);
 /* Its parts for a plan file, whose numerics become the run's as far as they can hold its micro-batches: reading it,

@@ -185,6 +185,9 @@ static const lzt_key table[] = {
     {"memory.nvme_cap", NULL, SIZE(memory.nvme_cap), .unit = "bytes", .fallback = "0", PLANNED_ONLY("*"),
      .help = "Space on the drive; 0: what is free."},
     {"memory.plan", NULL, TEXT(memory.plan), .fallback = "auto", .help = "auto, baseline, or the path of a plan.json."},
+    {"memory.profile", "profile", TEXT(memory.profile),
+     .help = "What lazytrain probe measured: plans and predicted step times go by it; unset: output_dir/profile.json, "
+         "where it is there."},
     {"memory.checkpoint_interval", NULL, UINT(memory.checkpoint_interval), .unit = "layers", .fallback = "4",
      AT_LEAST(1),
      .help = "Of the baseline plan: every how many layers an activation is kept."},

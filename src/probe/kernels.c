@@ -8,7 +8,16 @@
 
 #include <stdlib.h>
 
-enum { PASSES = 3 };
+/* Passes of a sample, and samples at least: fewer where there is little time. */
+static uint32_t passes_of(const lzt_probe *p)
+{
+    return p->o->seconds >= 0.5 ? 3 : 1;
+}
+
+static int samples_min(const lzt_probe *p)
+{
+    return p->o->seconds >= 0.5 ? LZT_PROBE_SAMPLES_MIN : 3;
+}
 
 static lzt_status run_kernel(void *arg, void *native_stream, lzt_error *err)
 {
@@ -49,13 +58,13 @@ static lzt_status bind(lzt_probe *p, lzt_error *err)
 static lzt_status sample(lzt_probe *p, lzt_samples *samples, lzt_error *err)
 {
     const lzt_load *load = &p->kernels;
-    const uint32_t passes = PASSES;
+    const uint32_t passes = passes_of(p);
     lzt_work *works;
     lzt_status status = lzt__load_run(p->dev, &load, &passes, 1, &works, err);
     for (uint32_t i = 0; i < load->count && !status; i++) {
         double sum = 0;
-        for (uint32_t pass = 0; pass < PASSES; pass++) sum += lzt__work_seconds(&works[pass * load->count + i]);
-        lzt__samples_put(&samples[i], sum / PASSES);
+        for (uint32_t pass = 0; pass < passes; pass++) sum += lzt__work_seconds(&works[pass * load->count + i]);
+        lzt__samples_put(&samples[i], sum / passes);
     }
     free(works);
     return status;
@@ -74,7 +83,7 @@ lzt_status lzt__probe_kernels(lzt_probe *p, lzt_error *err)
     for (uint32_t i = 0; i < n; i++) samples[i].count = 0;
     uint64_t begin = lzt__clock_ns();
     for (int s = 0; s < LZT_PROBE_SAMPLES_MAX && !status; s++) {
-        if (s >= LZT_PROBE_SAMPLES_MIN && lzt__clock_seconds(lzt__clock_ns() - begin) > p->o->seconds) break;
+        if (s >= samples_min(p) && lzt__clock_seconds(lzt__clock_ns() - begin) > p->o->seconds) break;
         status = sample(p, samples, err);
     }
     for (uint32_t i = 0; i < n && !status; i++) {

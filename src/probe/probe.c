@@ -36,6 +36,8 @@ static uint64_t ring_bytes(const lzt_probe_options *o)
         if (ring > bytes) bytes = ring;
     }
     if (bytes > RING_BYTES_MAX) bytes = RING_BYTES_MAX;
+    if (o->seconds < 1 && bytes > (uint64_t)(o->seconds * (double)RING_BYTES_MAX)) /* filling it takes time, too */
+        bytes = (uint64_t)(o->seconds * (double)RING_BYTES_MAX);
     if (bytes > free_bytes / 4) bytes = free_bytes / 4;
     return bytes;
 }

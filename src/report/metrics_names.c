@@ -78,6 +78,8 @@ const lzt_metrics_field lzt__step_fields[] = {
     MEMORY("planned_nvme_bytes", planned_bytes, LZT_MEMORY_NVME),
     MEMORY("cap_nvme_bytes", cap_bytes, LZT_MEMORY_NVME),
     STEP("rss_bytes", rss_bytes, UINT),
+    STEP("predicted_step_seconds", predicted_step_seconds, REAL),
+    STEP("predicted_rss_bytes", predicted_rss_bytes, UINT),
     STEP("layer_forwards", layer_forwards, UINT),
     STEP("weight_uploads", weight_uploads, UINT),
     STEP("data_waits", data_waits, UINT),

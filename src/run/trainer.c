@@ -133,6 +133,9 @@ static void measure_step(trainer *t, const lzt_account *account, uint64_t begin,
     double step_seconds = lzt__clock_seconds(lzt__clock_ns() - begin);
     lzt__step_metrics(t->engine, account, step_seconds, handover_seconds, &data, t->queue, m);
     for (int i = 0; i < LZT_MEMORY_COUNT; i++) m->cap_bytes[i] = t->options->cap_bytes[i];
+    m->predicted_step_seconds = t->options->predicted_step_seconds;
+    m->predicted_rss_bytes = t->options->predicted_rss_bytes;
+    if (t->options->stepped) t->options->stepped(t->options->stepped_arg, m);
 }
 
 /* Whole step t->step; on success the step counts as done. */
