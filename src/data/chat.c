@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #define PROMPT_BYTES 4096
 
@@ -22,6 +23,8 @@ struct lzt_template {
     uint64_t mark_capacity;
     char prompt[PROMPT_BYTES]; /* what add_generation_prompt adds */
     uint32_t prompt_size;
+    uint64_t fingerprint[2]; /* of the text */
+    bool asks_time;
 };
 
 /* ---- files ---- */
@@ -81,13 +84,22 @@ static const lzt__json *configured_template(const lzt_template *t)
     return NULL;
 }
 
+static lzt_status parse_text(lzt_template *t, const char *text, uint64_t size, lzt_error *err)
+{
+    XXH128_hash_t hash = XXH3_128bits(text, size);
+    t->fingerprint[0] = hash.low64;
+    t->fingerprint[1] = hash.high64;
+    t->asks_time = memmem(text, size, "strftime_now", 12) != NULL;
+    return lzt__jinja_parse(text, size, t->where, &t->jinja, err);
+}
+
 static lzt_status parse_file(lzt_template *t, const char *path, lzt_error *err)
 {
     char *text;
     uint64_t size;
     snprintf(t->where, sizeof t->where, "%s", path);
     lzt_status s = read_text(path, &text, &size, err);
-    if (!s) s = lzt__jinja_parse(text, size, t->where, &t->jinja, err);
+    if (!s) s = parse_text(t, text, size, err);
     free(text);
     return s;
 }
@@ -99,7 +111,7 @@ static lzt_status parse_own(lzt_template *t, const char *model, const char *conf
     const lzt__json *own = configured_template(t);
     if (own) {
         snprintf(t->where, sizeof t->where, "%.490s chat_template", config_path);
-        return lzt__jinja_parse(own->text, own->size, t->where, &t->jinja, err);
+        return parse_text(t, own->text, own->size, err);
     }
     lzt_fail(err, LZT_ERR_USAGE, model ? model : "template", "there is no chat template");
     return lzt_hint(err,
@@ -111,7 +123,7 @@ static lzt_status parse_named(lzt_template *t, const char *name, lzt_error *err)
     const char *source = lzt__chat_builtin_source(name);
     if (source) {
         snprintf(t->where, sizeof t->where, "template %s", name);
-        return lzt__jinja_parse(source, strlen(source), t->where, &t->jinja, err);
+        return parse_text(t, source, strlen(source), err);
     }
     if (!access(name, R_OK)) return parse_file(t, name, err);
     lzt_fail(err, LZT_ERR_USAGE, "template", "there is no template %s", name);
@@ -379,4 +391,16 @@ lzt_status lzt__chat_trained(lzt_template *t, const lzt_encoding *tokens, const 
     if (any_turn || !message_count) return LZT_OK;
     lzt_fail(err, LZT_ERR_DATA, t->where, "the template does not show which of its output is the assistant's");
     return lzt_hint(err, "mark it with {%% generation %%}, or choose a built-in template");
+}
+
+void lzt__chat_fingerprint(const lzt_template *t, uint64_t fingerprint[2])
+{
+    char today[16] = "";
+    time_t now = time(NULL);
+    struct tm tm;
+    if (t->asks_time && localtime_r(&now, &tm)) strftime(today, sizeof today, "%Y-%m-%d", &tm);
+    const char *config = t->config_text ? t->config_text : "";
+    XXH128_hash_t hash = XXH3_128bits_withSeed(config, strlen(config), t->fingerprint[0]);
+    fingerprint[0] = XXH3_64bits_withSeed(today, strlen(today), hash.low64);
+    fingerprint[1] = hash.high64 ^ t->fingerprint[1];
 }

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 /* ---- helpers of the loaders ---- */
 
@@ -223,6 +224,13 @@ static bool ends_with(const char *path, const char *end)
     return n >= m && !strcmp(path + n - m, end);
 }
 
+void lzt__tokenizer_note(lzt_tokenizer *t, const char *text, uint64_t size)
+{
+    XXH128_hash_t hash = XXH3_128bits_withSeed(text, size, t->fingerprint[0]);
+    t->fingerprint[0] = hash.low64;
+    t->fingerprint[1] = (t->fingerprint[1] << 1 | t->fingerprint[1] >> 63) ^ hash.high64;
+}
+
 /* The loader by the file's name and first bytes. */
 static lzt_status load_file(lzt_tokenizer *t, const char *path, const char *pattern, lzt_error *err)
 {
@@ -230,6 +238,8 @@ static lzt_status load_file(lzt_tokenizer *t, const char *path, const char *patt
     uint64_t size;
     lzt_status s = read_file(path, &text, &size, err);
     if (s) return s;
+    lzt__tokenizer_note(t, text, size);
+    if (pattern) lzt__tokenizer_note(t, pattern, strlen(pattern));
     if (ends_with(path, ".json"))
         s = lzt__load_tokenizer_json(t, text, size, path, err);
     else if (ends_with(path, ".model"))
@@ -316,6 +326,7 @@ static lzt_status load_config(lzt_tokenizer *t, const char *path, lzt_error *err
     uint64_t size;
     lzt_status s = read_file(name, &text, &size, err);
     lzt__json_doc doc = {0};
+    if (!s) lzt__tokenizer_note(t, text, size);
     if (!s) s = lzt__json_parse(&doc, text, size, name, err);
     if (!s) {
         int32_t bos = configured(t, doc.node, "bos_token"), eos = configured(t, doc.node, "eos_token"),

@@ -102,6 +102,8 @@ lzt_status lzt__load_vocab_merges(lzt_tokenizer *t, const char *vocab_path, cons
     if (!s) s = slurp(merges_path, &merges, &merges_size, err);
     if (!s) s = lzt__json_parse(&doc, vocab, vocab_size, vocab_path, err);
     if (s) goto out;
+    lzt__tokenizer_note(t, vocab, vocab_size);
+    lzt__tokenizer_note(t, merges, merges_size);
     int64_t end = -1;
     lzt__json_integer(lzt__json_get(doc.node, "<|endoftext|>"), &end);
     if (end < 0) end = doc.node->size; /* as the reference adds it: behind the vocabulary */

@@ -106,7 +106,11 @@ struct lzt_tokenizer {
     uint8_t *is_added; /* [(size + 7) / 8] bits by id */
     bool never_closes; /* llama2.c: text is not closed with EOS */
     int32_t bos, eos, pad;
+    uint64_t fingerprint[2]; /* hash of every byte that was read */
 };
+
+/* Takes a text that was read for the tokenizer into its fingerprint; the order counts. */
+void lzt__tokenizer_note(lzt_tokenizer *t, const char *text, uint64_t size);
 
 /* Whether plain text for training ends with EOS. */
 bool lzt__tokenizer_closes_text(const lzt_tokenizer *t);
