@@ -148,6 +148,7 @@ _lazytrain() {
         "data inspect --batch-size") COMPREPLY=(); return ;;
         "data inspect --limit") COMPREPLY=(); return ;;
         "data tokenize --tokenizer") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "data tokenize --config") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "data tokenize --pattern") COMPREPLY=(); return ;;
         "data tokenize --threads") COMPREPLY=(); return ;;
         "data tokenize --lines") COMPREPLY=($(compgen -W "text json" -- "$cur")); return ;;
@@ -173,7 +174,7 @@ _lazytrain() {
         "doctor") options="--help --json" ;;
         "probe") options="--help --model --batch --seq --dtype --accumulation --link-gbps --compute-slowdown --seconds --from-run --out --json" ;;
         "data inspect") options="--help --dataset --model --tokenizer --template --query-field --response-field --max-seq-length --truncation --loss-on --on-bad-row --packing --group-by-length --batch-size --limit --rows --json" ;;
-        "data tokenize") options="--help --tokenizer --pattern --threads --lines --json" ;;
+        "data tokenize") options="--help --tokenizer --config --pattern --threads --lines --json" ;;
         "data render") options="--help --model --template --prompt --json" ;;
         "compare") options="--help --steps --last --json" ;;
         "report") options="--help --output --json" ;;

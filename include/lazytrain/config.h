@@ -112,6 +112,7 @@ typedef struct lzt_config {
     uint64_t mix_weight_count;      /* 0: none are given */
     uint64_t max_seq_length;        /* tokens; 0: nothing is truncated */
     bool packing, group_by_length;
+    const char *tokenized_path;               /* "auto", "none", or a directory */
     const char *chat_template;                /* key `template`; NULL: none */
     const char *query_field, *response_field; /* both or none */
     uint64_t max_samples;                     /* rows; 0: all */

@@ -96,13 +96,24 @@ typedef struct lzt_dataset_options {
                               up), else a number; 0: none */
     lzt_side side;         /* the side of the split that this dataset is */
     uint64_t split_seed;
+    const char *cache_dir; /* rows that a tokenizer made are kept in a file below it, and taken from there; NULL: not */
+    bool cache_large;      /* also those of files above 256 MiB: open then makes every row */
 } lzt_dataset_options;
 
 #define LZT_DATASET_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(lzt_dataset_options), NULL, 0, 0, 0, NULL, NULL, NULL, NULL, LZT_BAD_ROW_ERROR,                         \
-            LZT_TRUNCATE_KEEP_START, LZT_LOSS_ASSISTANT, false, NULL, LZT_MIX_CONCAT, NULL, 0, 0, LZT_SIDE_TRAIN, 0    \
+            LZT_TRUNCATE_KEEP_START, LZT_LOSS_ASSISTANT, false, NULL, LZT_MIX_CONCAT, NULL, 0, 0, LZT_SIDE_TRAIN, 0,   \
+            NULL, false                                                                                                \
     }
+
+typedef enum lzt_cache_use {
+    LZT_CACHE_OFF = 0,
+    LZT_CACHE_USED,       /* the rows were there */
+    LZT_CACHE_MADE,       /* they were made and kept */
+    LZT_CACHE_REMADE,     /* the same; what was there was damaged: the note says how */
+    LZT_CACHE_NOT_WRITTEN /* they were made, and could not be kept: the note says why */
+} lzt_cache_use;
 
 /* What became of the sources' rows. rows_in = rows_out + every dropped_*. A lazy dataset counts what was read so far.
  * Broken text has one rule in every format: an unpaired surrogate escape and a byte that is not part of valid UTF-8
@@ -126,6 +137,8 @@ typedef struct lzt_dataset_report {
     uint64_t split_off;                              /* rows on the other side of the split */
     bool lazy;                                       /* rows are looked into when first used */
     uint64_t tokens, trained_tokens, longest;        /* of rows_out */
+    lzt_cache_use cache;
+    const char *cache_path, *cache_note; /* NULL where cache is LZT_CACHE_OFF. Borrowed from the dataset */
 } lzt_dataset_report;
 
 /* Opens and checks the file. Unless lazy, every row is read once: broken rows, ids outside the vocabulary, and a file

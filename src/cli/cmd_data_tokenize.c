@@ -1,10 +1,11 @@
-/* lazytrain data tokenize: lines of standard input to token ids.
+/* lazytrain data tokenize: lines of standard input to token ids; or a config's rows, made and kept (row_cache.c).
  *
  * Input is taken in blocks of whole lines; each thread has an encoder and a contiguous share of a block's bytes, and
  * writes its share's output, which is printed in order.
  */
 #include "base/team.h"
 #include "cli/commands.h"
+#include "cli/row_cache.h"
 #include "lazytrain/tokenizer.h"
 
 #include <errno.h>
@@ -19,9 +20,12 @@ static const lzt_option options[] = {
     {.name = "tokenizer",
      .argument = "DIR|FILE",
      .type = LZT_OPTION_PATH,
-     .required = true,
      .help = "tokenizer.json, vocab.json with merges.txt, tokenizer.model, or a rank file with --pattern; or its "
              "directory"},
+    {.name = "config",
+     .argument = "CONFIG",
+     .type = LZT_OPTION_PATH,
+     .help = "make the rows of this training config and keep them, instead of reading standard input"},
     {.name = "pattern", .argument = "REGEX", .type = LZT_OPTION_TEXT, .help = "how a tiktoken rank file splits text"},
     {.name = "threads", .argument = "N", .type = LZT_OPTION_UINT, .fallback = "1", .help = "encoders at work"},
     {.name = "lines",
@@ -181,7 +185,7 @@ static lzt_status run_lines(lzt_team *team, job *j, lzt_error *err)
     return s;
 }
 
-static lzt_status run(const lzt_args *args, lzt_error *err)
+static lzt_status run_stdin(const lzt_args *args, lzt_error *err)
 {
     uint64_t threads = lzt_args_uint(args, "threads");
     if (!threads || threads > 256) return lzt_fail(err, LZT_ERR_USAGE, "--threads", "must be 1 to 256");
@@ -206,13 +210,27 @@ static lzt_status run(const lzt_args *args, lzt_error *err)
     return s;
 }
 
+static lzt_status run(const lzt_args *args, lzt_error *err)
+{
+    const char *config = lzt_args_text(args, "config");
+    if (!config == !lzt_args_text(args, "tokenizer")) {
+        lzt_fail(err, LZT_ERR_USAGE, "data tokenize", "either --tokenizer or --config is needed");
+        return lzt_hint(err, "--tokenizer DIR reads texts from standard input, --config makes a run's rows ahead");
+    }
+    return config ? lzt_row_cache_build(config, lzt_args_flag(args, "json"), err) : run_stdin(args, err);
+}
+
 const lzt_command lzt_command_data_tokenize = {
     .name = "data tokenize",
-    .summary = "lines of standard input to token ids",
+    .summary = "lines of standard input to token ids, or a run's rows made ahead",
     .example = "lazytrain data tokenize --tokenizer models/qwen3 < texts.txt",
-    .details = "Prints one JSON array of ids for each line of input, with or without --json. Ids are those of encoding "
-               "without special tokens; added tokens are matched wherever they stand. Input that is not UTF-8 is an "
-               "error; in JSON strings, unpaired surrogates become U+FFFD.",
+    .details =
+        "Prints one JSON array of ids for each line of input, with or without --json. Ids are those of encoding "
+        "without special tokens; added tokens are matched wherever they stand. Input that is not UTF-8 is an "
+        "error; in JSON strings, unpaired surrogates become U+FFFD. With --config the rows of the config's data sets "
+        "are made and kept where tokenized_path says, so that train finds them; what is kept is found by a hash "
+        "of the program, the tokenizer's and the template's files, the data and every setting that changes a "
+        "row.",
     .option = options,
     .option_count = LZT_COUNT(options),
     .run = run};

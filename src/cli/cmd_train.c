@@ -165,13 +165,15 @@ static void talk_line(void *arg, const char *line)
     lzt_talk("%s", line);
 }
 
-static lzt_status open_all(lzt_session *s, lzt_error *err)
+static lzt_status open_all(lzt_session *s, bool quiet, lzt_error *err)
 {
     const lzt_config *c = s->config;
     uint64_t capacity, eval_capacity = 0;
     lzt_status status = lzt_session_open_model(s, c->model_name_or_path, err);
     if (!status) status = lzt_session_open_data(s, err);
     if (status) return status;
+    lzt_session_say_cache(s->train, !quiet);
+    lzt_session_say_cache(s->eval, !quiet);
     capacity = lzt_batcher_capacity(s->batcher);
     if (s->eval) status = lzt_session_eval_capacity(s->eval, c->per_device_eval_batch_size, &eval_capacity, err);
     if (status) return status;
@@ -284,7 +286,7 @@ static lzt_status run_session(const lzt_args *args, lzt_session *s, lzt_error *e
     if (status) return status;
     if (lzt_args_flag(args, "dry-run")) return lzt_dry_run(s, lzt_args_flag(args, "json"), err);
     lzt_forecast forecast;
-    status = open_all(s, err);
+    status = open_all(s, lzt_args_flag(args, "quiet"), err);
     if (!status) status = lzt_session_open_profile(s, err);
     if (!status) status = lzt_session_choose_plan(s, err);
     if (status) return status;

@@ -73,8 +73,38 @@ lzt_status lzt_session_open_template(lzt_session *s, const char *name, lzt_error
     return status == LZT_ERR_USAGE && !name ? LZT_OK : status;
 }
 
+/* Where tokenized_path puts made rows: a directory, or NULL. */
+static const char *cache_directory(lzt_session *s)
+{
+    const char *wanted = s->config->tokenized_path, *home = getenv("HOME"), *cache = getenv("XDG_CACHE_HOME");
+    if (!wanted || !strcmp(wanted, "none")) return NULL;
+    if (strcmp(wanted, "auto")) return wanted;
+    if (cache && *cache == '/') /* as its specification has it: what is not absolute is ignored */
+        snprintf(s->cache_dir, sizeof s->cache_dir, "%s/lazytrain/rows", cache);
+    else if (home && *home == '/')
+        snprintf(s->cache_dir, sizeof s->cache_dir, "%s/.cache/lazytrain/rows", home);
+    else
+        return NULL;
+    return s->cache_dir;
+}
+
+void lzt_session_say_cache(const lzt_dataset *dataset, bool all)
+{
+    lzt_dataset_report r;
+    if (!dataset) return;
+    lzt_dataset_get_report(dataset, &r);
+    const char *what = lzt_dataset_path(dataset);
+    if (r.cache == LZT_CACHE_REMADE)
+        lzt_talk("note: %s: the kept rows were damaged (%s) and have been made anew: %s", what, r.cache_note,
+                 r.cache_path);
+    if (r.cache == LZT_CACHE_NOT_WRITTEN)
+        lzt_talk("note: %s: the rows could not be kept for the next run: %s", what, r.cache_note);
+    if (all && r.cache == LZT_CACHE_MADE) lzt_talk("%s: rows made, and kept in %s", what, r.cache_path);
+    if (all && r.cache == LZT_CACHE_USED) lzt_talk("%s: rows as kept in %s", what, r.cache_path);
+}
+
 /* What the config says of every dataset, whichever its part in the run. */
-static lzt_dataset_options dataset_options(const lzt_session *s, const char *path)
+static lzt_dataset_options dataset_options(lzt_session *s, const char *path)
 {
     const lzt_config *c = s->config;
     lzt_dataset_options options = LZT_DATASET_OPTIONS_INIT;
@@ -91,10 +121,12 @@ static lzt_dataset_options dataset_options(const lzt_session *s, const char *pat
     options.on_bad_row = (lzt_bad_row)c->on_bad_row;
     options.truncation = (lzt_truncation)c->truncation;
     options.loss_on = (lzt_loss_on)c->loss_on;
+    options.cache_dir = cache_directory(s);
+    options.cache_large = s->cache_large;
     return options;
 }
 
-lzt_status lzt_session_open_dataset(const lzt_session *s, const char *path, lzt_dataset **dataset, lzt_error *err)
+lzt_status lzt_session_open_dataset(lzt_session *s, const char *path, lzt_dataset **dataset, lzt_error *err)
 {
     lzt_dataset_options options = dataset_options(s, path);
     return lzt_dataset_open(&options, dataset, err);

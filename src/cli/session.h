@@ -19,6 +19,8 @@ typedef struct lzt_session {
     lzt_tokenizer *tokenizer; /* NULL: none was found */
     lzt_template *chat;       /* NULL: none was found; pairs then stand as they are */
     lzt_template *train_chat; /* the same again, for the thread that makes the training rows */
+    char cache_dir[4096];     /* of kept rows */
+    bool cache_large;         /* keep the rows of large files too: every row is made when they are opened */
     lzt_dataset *train, *eval;
     lzt_batcher *batcher;
     lzt_kern *kern; /* NULL once the engine has it */
@@ -41,9 +43,11 @@ lzt_status lzt_session_open_config(lzt_session *s, const char *path, lzt_error *
 lzt_status lzt_session_open_tokenizer(lzt_session *s, const char *path, lzt_error *err);
 /* The chat template: a built-in one, a file, or (NULL) the model's own, which it need not have. */
 lzt_status lzt_session_open_template(lzt_session *s, const char *name, lzt_error *err);
-lzt_status lzt_session_open_dataset(const lzt_session *s, const char *path, lzt_dataset **dataset, lzt_error *err);
+lzt_status lzt_session_open_dataset(lzt_session *s, const char *path, lzt_dataset **dataset, lzt_error *err);
 /* Training data, evaluation data, and the batches that the config asks for. */
 lzt_status lzt_session_open_data(lzt_session *s, lzt_error *err);
+/* What the dataset's token cache has to say: always of a damaged one, else if all. */
+void lzt_session_say_cache(const lzt_dataset *dataset, bool all);
 /* Tokens of the largest micro-batch of rows rows that an evaluation of the dataset has. */
 lzt_status lzt_session_eval_capacity(lzt_dataset *dataset, uint64_t rows, uint64_t *tokens, lzt_error *err);
 /* F32 or BF16: what text says, else the model directory's own, else F32. */

@@ -60,6 +60,10 @@ static const lzt_key table[] = {
      .help = "Several rows share a sequence, isolated from one another."},
     {"group_by_length", "length_grouped dataset.group_by_length", BOOL(group_by_length), .fallback = "false",
      .help = "Rows of similar length share a batch, so that less is padded; the alternative to packing."},
+    {"tokenized_path", "dataset_prepared_path dataset.tokenized_path", TEXT(tokenized_path), .fallback = "auto",
+     .value_alias = "true=auto false=none no=none off=none",
+     .help = "Directory where rows are kept once a tokenizer has made them; auto: lazytrain/rows in the user's cache; "
+         "none: not kept."},
     {"template", "chat_template dataset.template", TEXT(chat_template),
      .help = "Chat template: a built-in name, or the model's own."},
     {"query_field", "dataset.query_field", TEXT(query_field),

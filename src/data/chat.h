@@ -18,8 +18,8 @@ lzt_status lzt__chat_trained(lzt_template *chat, const lzt_encoding *tokens, con
 /* true when the template marks what is trained with {% generation %}. */
 bool lzt__chat_has_generation(const lzt_template *chat);
 const char *lzt__chat_where(const lzt_template *chat);
-/* Hash of all that a rendering depends on beside the conversation: the template's text, tokenizer_config.json, and for a
- * template that asks for the time today's date. */
+/* Hash of all that a rendering depends on beside the conversation: the template's text, tokenizer_config.json, and for
+ * a template that asks for the time today's date. */
 void lzt__chat_fingerprint(const lzt_template *chat, uint64_t fingerprint[2]);
 
 #endif

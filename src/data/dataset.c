@@ -2,6 +2,7 @@
  *
  * open walks the files once (unless lazy), so that what cannot train is found before the first step: each row is made,
  * cut by the truncation policy, counted, and forgotten again; its token counts stay in the index. read makes it anew.
+ * With a token cache rows are made once, and both take them from there.
  */
 #include "data/dataset.h"
 
@@ -14,7 +15,6 @@
 #include <string.h>
 
 #define UNMEASURED UINT32_MAX
-#define LAZY_BYTES (UINT64_C(256) << 20)        /* larger files are not read whole at open */
 #define SPLIT_SEED UINT64_C(0x76616c5f73697a65) /* keeps the split's permutation apart from the epochs' */
 
 static lzt_status no_memory(const lzt_dataset *d, const char *what, lzt_error *err)
@@ -39,47 +39,74 @@ static void drop(lzt_dataset *d, uint64_t row, uint64_t *counter)
     note_first(d, row, &d->report.first_dropped_line, &d->report.first_dropped_path);
 }
 
-/* Counts a made row into the report; true when it trains. */
-static bool count(lzt_dataset *d, uint64_t row, bool was_cut, lzt__verdict v, uint32_t *trained)
+/* Counts a row into the report. */
+static void count(lzt_dataset *d, uint64_t row, const lzt__row_facts *f)
 {
     lzt_dataset_report *r = &d->report;
-    r->replaced_text += d->doc.replaced > 0;
-    r->nul_text += d->doc.nuls > 0;
-    r->control_text += d->buf.control_text;
-    r->double_bos += d->buf.double_bos;
-    if (v == LZT__ROW_TOO_LONG)
+    if (f->facts & LZT__FACT_BAD) {
+        r->dropped_bad++;
+        note_first(d, row, &r->first_bad_line, &r->first_bad_path);
+        return;
+    }
+    r->replaced_text += (f->facts & LZT__FACT_REPLACED) > 0;
+    r->nul_text += (f->facts & LZT__FACT_NUL) > 0;
+    r->control_text += (f->facts & LZT__FACT_CONTROL) > 0;
+    r->double_bos += (f->facts & LZT__FACT_DOUBLE_BOS) > 0;
+    if (f->verdict == LZT__ROW_TOO_LONG)
         r->dropped_too_long++;
-    else if (v == LZT__ROW_UNTRAINED)
+    else if (f->verdict == LZT__ROW_UNTRAINED)
         drop(d, row, &r->dropped_untrained);
-    else if (v == LZT__ROW_CUT_AWAY)
+    else if (f->verdict == LZT__ROW_CUT_AWAY)
         drop(d, row, &r->dropped_cut);
-    if (v != LZT__ROW_TRAINS) return false;
-    *trained = (uint32_t)lzt__rowbuf_trained(&d->buf);
+    if (f->verdict != LZT__ROW_TRAINS) return;
     r->rows_out++;
-    r->truncated += was_cut;
-    r->tokens += d->buf.count;
-    r->trained_tokens += *trained;
-    if (d->buf.count > r->longest) r->longest = d->buf.count;
-    return true;
+    r->truncated += (f->facts & LZT__FACT_CUT) > 0;
+    r->tokens += f->tokens;
+    r->trained_tokens += f->trained;
+    if (f->tokens > r->longest) r->longest = f->tokens;
+}
+
+static lzt__row_facts facts_of(const lzt_dataset *d, bool was_cut, lzt__verdict v)
+{
+    lzt__row_facts f = {.verdict = v};
+    f.facts = (was_cut ? LZT__FACT_CUT : 0) | (d->doc.replaced > 0 ? LZT__FACT_REPLACED : 0) |
+              (d->doc.nuls > 0 ? LZT__FACT_NUL : 0) | (d->buf.control_text ? LZT__FACT_CONTROL : 0) |
+              (d->buf.double_bos ? LZT__FACT_DOUBLE_BOS : 0);
+    if (v != LZT__ROW_TRAINS) return f;
+    f.tokens = (uint32_t)d->buf.count;
+    f.trained = (uint32_t)lzt__rowbuf_trained(&d->buf);
+    return f;
+}
+
+/* What becomes of a row: as it was kept, or by making it. */
+static lzt_status learn(lzt_dataset *d, uint64_t row, lzt__row_facts *f, lzt_error *err)
+{
+    bool was_cut;
+    lzt__verdict v;
+    const lzt__row_facts *kept = d->cache ? lzt__token_cache_row(d->cache, row) : NULL;
+    if (kept) {
+        *f = *kept;
+        return LZT_OK;
+    }
+    lzt_status s = lzt__row_make(d, row, &was_cut, &v, err);
+    if (s == LZT_ERR_DATA && d->o.on_bad_row == LZT_BAD_ROW_SKIP)
+        *f = (lzt__row_facts){.facts = LZT__FACT_BAD};
+    else if (s)
+        return s;
+    else
+        *f = facts_of(d, was_cut, v);
+    lzt__dataset_cache_keep(d, row, f);
+    return LZT_OK;
 }
 
 /* Looks into a row for the first time and fills its entry: tokens 0 when it does not train. */
 static lzt_status look(lzt_dataset *d, lzt__entry *e, lzt_error *err)
 {
-    bool was_cut;
-    lzt__verdict v;
-    lzt_status s = lzt__row_make(d, e->row, &was_cut, &v, err);
-    uint32_t trained = 0;
-    if (s == LZT_ERR_DATA && d->o.on_bad_row == LZT_BAD_ROW_SKIP) {
-        d->report.dropped_bad++;
-        note_first(d, e->row, &d->report.first_bad_line, &d->report.first_bad_path);
-        *e = (lzt__entry){e->row, 0, 0};
-        return LZT_OK;
-    }
+    lzt__row_facts f;
+    lzt_status s = learn(d, e->row, &f, err);
     if (s) return s;
-    bool trains = count(d, e->row, was_cut, v, &trained);
-    e->tokens = trains ? (uint32_t)d->buf.count : 0;
-    e->trained = trained;
+    count(d, e->row, &f);
+    *e = (lzt__entry){e->row, f.tokens, f.trained};
     return LZT_OK;
 }
 
@@ -217,7 +244,7 @@ static lzt_status open_sources(lzt_dataset *d, lzt_error *err)
         s = lzt_fail(err, LZT_ERR_USAGE, "interleave_probs", "%llu weights for %llu datasets",
                      (unsigned long long)d->o.weight_count, (unsigned long long)n);
     if (!s) s = lzt__sources_open(&d->sources, d->o.max_samples, err);
-    d->o.lazy = d->o.lazy || d->sources.bytes > LAZY_BYTES;
+    d->o.lazy = d->o.lazy || d->sources.bytes > LZT__LAZY_BYTES;
     d->report.lazy = d->o.lazy;
     return s;
 }
@@ -240,7 +267,9 @@ lzt_status lzt_dataset_open(const lzt_dataset_options *options, lzt_dataset **da
                                .loss_on = options->loss_on};
     if (!s && options->tokenizer) s = lzt_encoder_create(options->tokenizer, &d->maker.encoder, err);
     if (!s) s = open_sources(d, err);
+    if (!s) s = lzt__dataset_cache_find(d, err);
     if (!s) s = build_index(d, err);
+    if (!s) s = lzt__dataset_cache_finish(d, err);
     if (!s) s = plan_mix(d, err);
     if (s) {
         lzt_dataset_close(d);
@@ -254,6 +283,7 @@ lzt_status lzt_dataset_open(const lzt_dataset_options *options, lzt_dataset **da
 void lzt_dataset_close(lzt_dataset *d)
 {
     if (!d) return;
+    lzt__dataset_cache_close(d);
     lzt__sources_close(&d->sources);
     lzt__json_free(&d->doc);
     lzt__rowmaker_fini(&d->maker);
@@ -293,6 +323,13 @@ lzt_status lzt_dataset_read(lzt_dataset *d, uint64_t row, int32_t *ids, int32_t 
     lzt__verdict v;
     lzt_status s = lzt_dataset_measure(d, row, &tokens, NULL, err);
     if (s || !tokens) return s;
+    const lzt__row_facts *kept = d->cache ? lzt__token_cache_row(d->cache, d->index[row].row) : NULL;
+    if (kept) {
+        const int32_t *from = lzt__token_cache_tokens(d->cache, kept);
+        memcpy(ids, from, tokens * sizeof *ids);
+        if (labels) memcpy(labels, from + tokens, tokens * sizeof *labels);
+        return LZT_OK;
+    }
     s = lzt__row_make(d, d->index[row].row, &was_cut, &v, err);
     if (s) return s;
     if (d->buf.count != tokens) return lzt_fail(err, LZT_ERR_DATA, d->path, "the file has changed since it was opened");

@@ -3,6 +3,7 @@
  *     row_source.c which files        rowfile.c   where their rows are
  *     row_make.c   a row as JSON, made, cut and judged        row_text.c, row_tokens.c   made by one family of formats
  *     mix.c        which row stands where in an epoch         dataset.c   the index over all of it
+ *     token_cache.c rows kept in a file                       dataset_cache.c   under which key, and when
  *
  * A producer appends to the dataset's row buffer and says nothing of truncation or dropping; row_make.c does that for
  * all of them alike.
@@ -12,6 +13,7 @@
 
 #include "data/jsontree.h"
 #include "data/row_source.h"
+#include "data/token_cache.h"
 #include "lazytrain/data.h"
 #include "lazytrain/template.h"
 #include "lazytrain/tokenizer.h"
@@ -73,8 +75,22 @@ struct lzt_dataset {
     lzt__json_doc doc;
     lzt__rowbuf buf;
     lzt__rowmaker maker;
-    lzt__text row_text; /* a row that was not JSON, as JSON */
+    lzt__text row_text;        /* a row that was not JSON, as JSON */
+    lzt__token_cache *cache;   /* NULL: rows are made when they are read */
+    lzt__token_writer *writer; /* NULL: nothing is being written */
+    lzt__token_key key;
+    char cache_path[4096], cache_note[256];
 };
+
+#define LZT__LAZY_BYTES (UINT64_C(256) << 20) /* larger files are not read whole at open */
+
+/* Opens the cache of this dataset's rows, or begins one; sources are open, no row has been looked into. */
+lzt_status lzt__dataset_cache_find(lzt_dataset *d, lzt_error *err);
+/* Writes the row that d->buf holds, where a cache is being written. facts->tokens: 0, or d->buf.count. */
+void lzt__dataset_cache_keep(lzt_dataset *d, uint64_t row, const lzt__row_facts *facts);
+/* Publishes what was written, and reads from it. */
+lzt_status lzt__dataset_cache_finish(lzt_dataset *d, lzt_error *err);
+void lzt__dataset_cache_close(lzt_dataset *d);
 
 /* "file:line" of a row. */
 void lzt__row_place(const lzt_dataset *d, uint64_t row, char *where, size_t size);
