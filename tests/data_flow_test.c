@@ -148,12 +148,63 @@ static void warm_steps_do_not_wait(void **state)
     assert_int_equal(waits, 0);
 }
 
+/* One token a character, beside the model. */
+static void put_tokenizer(void)
+{
+    FILE *f = fopen(in_folder("model/tokenizer.json"), "w");
+    assert_non_null(f);
+    fputs("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"\\u0120\":0,\"\\u010a\":1", f);
+    for (int c = 33; c < 127; c++) fprintf(f, ",\"%s%c\":%d", c == '"' || c == '\\' ? "\\" : "", c, c - 31);
+    fputs("},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true},"
+          "\"decoder\":{\"type\":\"ByteLevel\"}}",
+          f);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Made by data tokenize, found by train, made anew when damaged, and not there when it is switched off: the same model
+ * every time. */
+static void kept_rows(void **state)
+{
+    (void)state;
+    char command[512];
+    FILE *f = fopen(in_folder("pairs.jsonl"), "w");
+    for (int i = 0; i < 40; i++) fprintf(f, "{\"question\":\"%d+%d?\",\"answer\":\"%d\"}\n", i, i, 2 * i);
+    fclose(f);
+    put_tokenizer();
+    put_text("k.yaml", "model_name_or_path: model\ndataset: pairs.jsonl\nmax_steps: 4\nsave_steps: 0\n"
+                       "output_dir: off\ntokenized_path: none\n");
+    must_run("train k.yaml");
+    assert_null(strstr(run_err, "kept"));
+    put_text("k.yaml", "model_name_or_path: model\ndataset: pairs.jsonl\nmax_steps: 4\nsave_steps: 0\n"
+                       "output_dir: kept\ntokenized_path: rows\n");
+    must_run("data tokenize --config k.yaml --json");
+    json_t *j = json_loads(run_out, 0, NULL), *train = json_object_get(j, "train");
+    assert_string_equal(json_string_value(json_object_get(train, "cache")), "made");
+    assert_int_equal(json_integer_value(json_object_get(train, "rows_out")), 40);
+    must_run("train k.yaml");
+    assert_non_null(strstr(run_err, "rows as kept in"));
+    assert_true(same_model("off", "kept"));
+    snprintf(command, sizeof command, "printf x | dd of=%s/%s bs=1 seek=100 conv=notrunc 2>/dev/null", run_folder,
+             json_string_value(json_object_get(train, "path")));
+    assert_int_equal(shell(command), 0);
+    must_run("train k.yaml --quiet --output_dir anew");
+    assert_non_null(strstr(run_err, "damaged"));
+    assert_true(same_model("off", "anew"));
+    must_run("train k.yaml --output_dir again");
+    assert_non_null(strstr(run_err, "rows as kept in"));
+    assert_true(same_model("off", "again"));
+    json_decref(j);
+    assert_int_equal(run("data tokenize"), 2);
+    assert_int_equal(run("data tokenize --config k.yaml --tokenizer model"), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_in_the_middle_of_a_window),
         cmocka_unit_test(packed_across_epochs),
         cmocka_unit_test(grouped_by_length),
+        cmocka_unit_test(kept_rows),
         cmocka_unit_test(warm_steps_do_not_wait),
     };
     return cmocka_run_group_tests(tests, run_set_up, run_tear_down);

@@ -33,6 +33,11 @@ static json_t *fields_of(const lzt_engine_info *info, const lzt_config *c, const
                   c->disable_shuffling, "dataloader_drop_last", c->dataloader_drop_last, "packing", c->packing,
                   "group_by_length", c->group_by_length, "max_seq_length", (json_int_t)c->max_seq_length, "rows",
                   (json_int_t)lzt_batcher_rows(batcher));
+    if (c->mix_strategy) {
+        json_t *mix = json_pack("[i]", (int)c->mix_strategy);
+        for (uint64_t i = 0; i < c->mix_weight_count; i++) json_array_append_new(mix, json_real(c->mix_weight[i]));
+        json_object_set_new(fields, "mix", mix);
+    }
     const lzt_dataset *dataset = lzt_batcher_dataset(batcher);
     if (lzt_dataset_is_lazy(dataset)) return fields; /* its report is not complete, and the feed's thread writes it */
     lzt_dataset_report rows;
