@@ -118,6 +118,7 @@ typedef struct lzt_config {
     uint64_t max_samples;                     /* rows; 0: all */
     double val_size;                          /* share of rows or rows; 0: none */
     lzt_config_bad_row on_bad_row;
+    lzt_text_list refuse_rows; /* of "untrained", "truncated", "double_bos" */
     lzt_config_truncation truncation;
     lzt_config_loss_on loss_on;
     bool train_on_prompt, mask_history; /* folded into loss_on */

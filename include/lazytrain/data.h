@@ -62,6 +62,13 @@ typedef enum lzt_loss_on {
     LZT_LOSS_ALL            /* every token but the first */
 } lzt_loss_on;
 
+/* Kinds of rows that a dataset may refuse instead of counting them. */
+typedef enum lzt_refuse {
+    LZT_REFUSE_UNTRAINED = 1,  /* no loss-bearing token, from the start or after truncation */
+    LZT_REFUSE_TRUNCATED = 2,  /* longer than max_seq_length, whatever truncation makes of it */
+    LZT_REFUSE_DOUBLE_BOS = 4, /* begins with two BOS */
+} lzt_refuse;
+
 /* Which rows of its sources an epoch of a dataset holds. w: a source's share of the weights, n: its rows. */
 typedef enum lzt_mix {
     LZT_MIX_CONCAT = 0, /* every row of every source once */
@@ -97,6 +104,7 @@ typedef struct lzt_dataset_options {
     lzt_side side;         /* the side of the split that this dataset is */
     uint64_t split_seed;
     const char *cache_dir; /* rows that a tokenizer made are kept in a file below it, and taken from there; NULL: not */
+    uint32_t refuse;       /* of lzt_refuse: the first such row ends the opening (of a lazy dataset: its first use) */
     bool cache_large;      /* also those of files above 256 MiB: open then makes every row */
 } lzt_dataset_options;
 
@@ -104,7 +112,7 @@ typedef struct lzt_dataset_options {
     {                                                                                                                  \
         sizeof(lzt_dataset_options), NULL, 0, 0, 0, NULL, NULL, NULL, NULL, LZT_BAD_ROW_ERROR,                         \
             LZT_TRUNCATE_KEEP_START, LZT_LOSS_ASSISTANT, false, NULL, LZT_MIX_CONCAT, NULL, 0, 0, LZT_SIDE_TRAIN, 0,   \
-            NULL, false                                                                                                \
+            NULL, 0, false                                                                                             \
     }
 
 typedef enum lzt_cache_use {

@@ -103,6 +103,21 @@ void lzt_session_say_cache(const lzt_dataset *dataset, bool all)
     if (all && r.cache == LZT_CACHE_USED) lzt_talk("%s: rows as kept in %s", what, r.cache_path);
 }
 
+static uint32_t refused_rows(const lzt_config *c)
+{
+    static const struct {
+        const char *name;
+        lzt_refuse kind;
+    } kinds[] = {{"untrained", LZT_REFUSE_UNTRAINED},
+                 {"truncated", LZT_REFUSE_TRUNCATED},
+                 {"double_bos", LZT_REFUSE_DOUBLE_BOS}};
+    uint32_t refused = 0;
+    for (uint64_t i = 0; i < c->refuse_rows.count; i++)
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+            if (!strcmp(c->refuse_rows.item[i], kinds[k].name)) refused |= (uint32_t)kinds[k].kind;
+    return refused;
+}
+
 /* What the config says of every dataset, whichever its part in the run. */
 static lzt_dataset_options dataset_options(lzt_session *s, const char *path)
 {
@@ -121,6 +136,7 @@ static lzt_dataset_options dataset_options(lzt_session *s, const char *path)
     options.on_bad_row = (lzt_bad_row)c->on_bad_row;
     options.truncation = (lzt_truncation)c->truncation;
     options.loss_on = (lzt_loss_on)c->loss_on;
+    options.refuse = refused_rows(c);
     options.cache_dir = cache_directory(s);
     options.cache_large = s->cache_large;
     return options;

@@ -77,6 +77,9 @@ static const lzt_key table[] = {
          "eval_dataset."},
     {"on_bad_row", "dataset.on_bad_row", CHOICE(on_bad_row), .choices = "error|skip", .fallback = "error",
      .help = "A row that cannot be read ends the run, or is left out and counted."},
+    {"refuse_rows", "dataset.refuse_rows", LIST(refuse_rows), .choices = "untrained|truncated|double_bos",
+     .help = "Rows that end the run, naming their line, instead of being counted: without a loss-bearing token, longer "
+         "than max_seq_length, or beginning with two BOS."},
     {"loss_on", "dataset.loss_on", CHOICE(loss_on), .choices = "assistant|last|all", .fallback = "assistant",
      .help = "Which tokens bear loss: every assistant turn, the last one, or all tokens."},
     {"train_on_prompt", "train_on_inputs dataset.train_on_prompt", BOOL(train_on_prompt), .fallback = "false",

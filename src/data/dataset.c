@@ -99,11 +99,38 @@ static lzt_status learn(lzt_dataset *d, uint64_t row, lzt__row_facts *f, lzt_err
     return LZT_OK;
 }
 
+/* The kinds of rows that the options refuse, by name and with the way out. */
+static lzt_status refuse(const lzt_dataset *d, uint64_t row, const lzt__row_facts *f, lzt_error *err)
+{
+    bool untrained = f->verdict == LZT__ROW_UNTRAINED || f->verdict == LZT__ROW_CUT_AWAY;
+    bool too_long = f->verdict == LZT__ROW_TOO_LONG || f->facts & LZT__FACT_CUT;
+    char where[512];
+    if (f->facts & LZT__FACT_BAD || !d->o.refuse) return LZT_OK;
+    lzt__row_place(d, row, where, sizeof where);
+    if (untrained && d->o.refuse & LZT_REFUSE_UNTRAINED) {
+        lzt_fail(err, LZT_ERR_DATA, where, "no token of the row bears loss%s",
+                 f->verdict == LZT__ROW_CUT_AWAY ? " after truncation" : "");
+        return lzt_hint(err, "take untrained out of refuse_rows to drop such rows and count them");
+    }
+    if (too_long && d->o.refuse & LZT_REFUSE_TRUNCATED) {
+        lzt_fail(err, LZT_ERR_DATA, where, "the row is longer than the %llu tokens of max_seq_length",
+                 (unsigned long long)d->o.max_seq_length);
+        return lzt_hint(err, "raise max_seq_length, or take truncated out of refuse_rows");
+    }
+    if (f->facts & LZT__FACT_DOUBLE_BOS && d->o.refuse & LZT_REFUSE_DOUBLE_BOS) {
+        lzt_fail(err, LZT_ERR_DATA, where, "the row begins with two BOS");
+        return lzt_hint(err,
+                        "the text holds a BOS beside the template's; take double_bos out of refuse_rows to train it");
+    }
+    return LZT_OK;
+}
+
 /* Looks into a row for the first time and fills its entry: tokens 0 when it does not train. */
 static lzt_status look(lzt_dataset *d, lzt__entry *e, lzt_error *err)
 {
     lzt__row_facts f;
     lzt_status s = learn(d, e->row, &f, err);
+    if (!s) s = refuse(d, e->row, &f, err);
     if (s) return s;
     count(d, e->row, &f);
     *e = (lzt__entry){e->row, f.tokens, f.trained};

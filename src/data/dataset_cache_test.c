@@ -298,6 +298,52 @@ static void a_damaged_cache_is_made_anew(void **state)
     close_parts(&plain);
 }
 
+/* Kinds of rows that are refused, made or kept alike. */
+static void refused_rows(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t refuse;
+        const char *rows, *line, *word;
+    } cases[] = {
+        {LZT_REFUSE_TRUNCATED,
+         "{\"question\":\"a\",\"answer\":\"b\"}\n{\"question\":\"a\",\"answer\":\"bbbbbbbbbbbbbbbbbbbb"
+         "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\"}\n",
+         ":2", "longer"},
+        {LZT_REFUSE_UNTRAINED,
+         "{\"question\":\"a\",\"answer\":\"b\"}\n\n{\"input_ids\":[1,2],\"labels\":[-100,-100]}\n", ":3", "bears loss"},
+        {LZT_REFUSE_DOUBLE_BOS, "{\"text\":\"<end><end>a\"}\n", ":1", "two BOS"},
+    };
+    start();
+    put("tokenizer_config.json", "{\"bos_token\":\"<end>\"}");
+    for (int k = 0; k < 3; k++) {
+        parts p = {0}, q;
+        lzt_error err = {0};
+        put("refused.jsonl", cases[k].rows);
+        lzt_dataset_options o = defaults();
+        o.path = in("refused.jsonl");
+        open_with(o, "chat.jinja", &q); /* counted; and kept */
+        assert_int_equal(q.report.truncated + q.report.dropped_untrained + q.report.double_bos, 1);
+        close_parts(&q);
+        assert_int_equal(lzt_tokenizer_open(in("tokenizer.json"), NULL, &p.tokenizer, &err), 0);
+        assert_int_equal(lzt_template_open(in("chat.jinja"), folder, &p.chat, &err), 0);
+        o.tokenizer = p.tokenizer;
+        o.chat = p.chat;
+        for (int kept = 0; kept < 2; kept++) {
+            o.cache_dir = kept ? in("cache") : NULL;
+            o.refuse = cases[k].refuse;
+            assert_int_equal(lzt_dataset_open(&o, &p.dataset, &err), LZT_ERR_DATA);
+            assert_non_null(strstr(err.where, cases[k].line));
+            assert_non_null(strstr(err.message, cases[k].word));
+            o.refuse = 7 & ~cases[k].refuse;
+            assert_int_equal(lzt_dataset_open(&o, &p.dataset, &err), LZT_OK);
+            lzt_dataset_close(p.dataset);
+            p.dataset = NULL;
+        }
+        close_parts(&p);
+    }
+}
+
 /* A row that ends the opening leaves nothing behind. */
 static void a_failed_open_keeps_nothing(void **state)
 {
@@ -332,8 +378,11 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kept_rows_are_the_rows),      cmocka_unit_test(every_input_changes_the_key),
-        cmocka_unit_test(every_file_changes_the_key),  cmocka_unit_test(a_damaged_cache_is_made_anew),
+        cmocka_unit_test(kept_rows_are_the_rows),
+        cmocka_unit_test(every_input_changes_the_key),
+        cmocka_unit_test(every_file_changes_the_key),
+        cmocka_unit_test(a_damaged_cache_is_made_anew),
+        cmocka_unit_test(refused_rows),
         cmocka_unit_test(a_failed_open_keeps_nothing),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
