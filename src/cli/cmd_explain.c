@@ -1,12 +1,18 @@
 /* lazytrain explain: a plan as tables that a person can check by hand. */
 #include "cli/commands.h"
 #include "cli/explain_objects.h"
+#include "cli/plan_report.h"
 #include "cli/talk.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static const lzt_option options[] = {
     {.name = "PLAN", .type = LZT_OPTION_PATH, .required = true, .help = "the plan.json to read"},
+    {.name = "html",
+     .argument = "FILE",
+     .type = LZT_OPTION_PATH,
+     .help = "write the plan as an HTML page instead: boundaries by tier, pools over windows, other budgets"},
     {.name = "objects",
      .help = "compile the plan and print each object's life: who makes it, who needs it when, where it is meanwhile, "
              "when its memory is free"},
@@ -38,6 +44,8 @@ static lzt_status check_options(const lzt_args *args, lzt_error *err)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (lzt_args_given(args, names[i]) && !lzt_args_flag(args, "objects"))
             return lzt_fail(err, LZT_ERR_USAGE, "explain", "--%s belongs to --objects", names[i]);
+    if (lzt_args_given(args, "html") && lzt_args_flag(args, "objects"))
+        return lzt_fail(err, LZT_ERR_USAGE, "explain", "--html and --objects are two answers: ask for one");
     return LZT_OK;
 }
 
@@ -48,7 +56,10 @@ static lzt_status run(const lzt_args *args, lzt_error *err)
     lzt_status status = check_options(args, err);
     if (!status) status = lzt_plan_read(lzt_args_text(args, "PLAN"), &plan, err);
     if (status) return status;
-    if (lzt_args_flag(args, "objects")) {
+    if (lzt_args_given(args, "html")) {
+        status = lzt_plan_report(&plan, lzt_args_text(args, "html"), err);
+        if (!status) printf("%s\n", lzt_args_text(args, "html"));
+    } else if (lzt_args_flag(args, "objects")) {
         status = explain_objects(args, &plan, err);
     } else {
         status = lzt_plan_explain(&plan, &text, err);
@@ -62,7 +73,8 @@ static lzt_status run(const lzt_args *args, lzt_error *err)
 const lzt_command lzt_command_explain = {
     .name = "explain",
     .summary = "print a plan: placement, pools, windows, objects",
-    .example = "lazytrain explain plan.json\nlazytrain explain out/plan.json --objects",
+    .example = "lazytrain explain plan.json\nlazytrain explain out/plan.json --objects\n"
+               "lazytrain explain plan.json --html plan.html",
     .details = "Prints the inputs and result of the plan, the boundaries of each tier, how full each budget is, the "
                "blocks that run layers again, and what every window of every pool carries.\n\n"
                "With --objects the plan is compiled, and every object of the step is followed: a boundary that goes to "

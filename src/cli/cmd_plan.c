@@ -1,6 +1,7 @@
 /* lazytrain plan: solve the source's placement problem, print its tables, write plan.json. */
 #include "cli/commands.h"
 #include "cli/plan_ranks.h"
+#include "cli/plan_report.h"
 #include "cli/plan_step.h"
 #include "cli/plan_sweep.h"
 #include "cli/talk.h"
@@ -32,6 +33,10 @@ static const lzt_option options[] = {
      .required = true,
      .help = "a Hugging Face directory or its config.json"},
     {.name = "output", .argument = "FILE", .type = LZT_OPTION_PATH, .help = "write plan.json here"},
+    {.name = "html",
+     .argument = "FILE",
+     .type = LZT_OPTION_PATH,
+     .help = "write the plan as an HTML page: boundaries by tier, pools over windows, other budgets"},
     LZT_OPTION_JSON,
     {.name = "objective",
      .argument = "NAME",
@@ -216,6 +221,8 @@ static lzt_status check_topology(const lzt_args *a, lzt_error *err)
     if (topology != lzt_args_given(a, "world-size"))
         return lzt_fail(err, LZT_ERR_USAGE, topology ? "--topology" : "--world-size",
                         "--topology and --world-size go together");
+    if (lzt_args_given(a, "html") && (topology || lzt_args_given(a, "sweep")))
+        return lzt_fail(err, LZT_ERR_USAGE, "--html", "shows one plan; write the others with lazytrain explain --html");
     if (topology && lzt_args_given(a, "sweep"))
         return lzt_fail(err, LZT_ERR_USAGE, "--sweep", "sweeps one plan; a topology has one a rank");
     return LZT_OK;
@@ -274,6 +281,7 @@ static lzt_status plan_once(const lzt_args *args, const lzt_model_info *model, c
         return report_no_plan(&result, lzt_args_flag(args, "json"), err);
     snprintf(plan.model_name, sizeof plan.model_name, "%s", lzt_args_text(args, "model"));
     if (output) status = lzt_plan_write(output, &plan, err);
+    if (!status && lzt_args_given(args, "html")) status = lzt_plan_report(&plan, lzt_args_text(args, "html"), err);
     if (!status) status = print_plan(&plan, lzt_args_flag(args, "json"), err);
     lzt_plan_fini(&plan);
     return status;

@@ -1,4 +1,5 @@
 /* A run as one HTML file: see lazytrain/report.h. Plain HTML and inline SVG; nothing is loaded from anywhere. */
+#include "base/html_text.h"
 #include "base/os.h"
 #include "base/units.h"
 #include "lazytrain/report.h"
@@ -17,17 +18,6 @@ typedef struct plot {
 
 static const char *const colors[LZT_CAUSE_COUNT] = {"#4c78a8", "#f58518", "#e45756", "#72b7b2", "#54a24b",
                                                     "#eeca3b", "#b279a2", "#ff9da6", "#9d755d"};
-
-static void put_escaped(FILE *out, const char *text)
-{
-    for (; *text; text++) switch (*text) {
-        case '<': fputs("&lt;", out); break;
-        case '>': fputs("&gt;", out); break;
-        case '&': fputs("&amp;", out); break;
-        case '"': fputs("&quot;", out); break;
-        default: fputc(*text, out);
-        }
-}
 
 static double x_of(const plot *p, double x)
 {
@@ -195,13 +185,13 @@ static void put_summary(FILE *out, const lzt_run_history *history, const lzt_run
 static void put_page(FILE *out, const lzt_run_history *history, const lzt_run_summary *summary, const char *title)
 {
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>", out);
-    put_escaped(out, title);
+    lzt__html_text(out, title);
     fputs("</title>\n<style>body{font:15px sans-serif;max-width:900px;margin:2em auto;color:#222}"
           "td{padding:2px 16px 2px 0}svg{width:100%;background:#fafafa}.g{stroke:#ddd}text{font-size:11px;fill:#666}"
           ".r{text-anchor:end}.m{text-anchor:middle}.t{fill:none;stroke:#4c78a8;stroke-width:1.5}.e{fill:#e45756}"
           "</style></head>\n<body><h1>",
           out);
-    put_escaped(out, title);
+    lzt__html_text(out, title);
     fputs("</h1>\n", out);
     put_summary(out, history, summary);
     put_losses(out, history);

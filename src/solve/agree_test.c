@@ -1,7 +1,9 @@
 /* Goal: two solvers that know nothing of each other agree. Method: random instances, every switch, lock, odd length and
  * zero budget among them; HiGHS starts cold. Equal sizes: dp and HiGHS must say the same status and, recomputed by the
- * checker, the same objective within 1e-6 ms. Unequal: bound <= optimum <= objective, and optimal means equal.
- * LZT_AGREE_COUNT sets the number of instances (default 150; the acceptance script asks for 10,000). */
+ * checker, the same objective within 1e-6 ms. Unequal: bound <= optimum <= objective, and optimal means equal. Of up to
+ * ten layers both must find what trying every placement finds.
+ * LZT_AGREE_COUNT sets the number of instances (default 150; the acceptance script asks for 10,000), LZT_AGREE_FIRST
+ * how many it begins after. */
 #include "lazytrain/solve.h"
 #include "solve/random_problem.h"
 
@@ -14,10 +16,17 @@
 
 #define TOLERANCE_PS 1000 /* 1e-6 ms */
 
+enum { BRUTE_LAYERS = 10 };
+
+static uint64_t setting(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
 static uint64_t instance_count(void)
 {
-    const char *text = getenv("LZT_AGREE_COUNT");
-    return text ? strtoull(text, NULL, 10) : 150;
+    return setting("LZT_AGREE_COUNT", 150);
 }
 
 static void run_solver(const lzt_problem *p, lzt_solver solver, lzt_tier *boundary, lzt_solve_result *result)
@@ -55,7 +64,19 @@ static bool agrees(const lzt_solve_result *dp, const lzt_solve_result *highs, bo
     return above && dp->bound_ps <= highs->objective_ps + TOLERANCE_PS;
 }
 
-static void compare(uint64_t seed, bool unequal, uint64_t *feasible, uint64_t *proven)
+/* What a solver claims is what every placement, tried, allows. */
+static void equals_brute_force(const lzt_solve_result *r, bool found, uint64_t best_ps, uint64_t seed)
+{
+    bool right = r->status == LZT_PLAN_INFEASIBLE ? !found
+                 : r->status == LZT_PLAN_OPTIMAL  ? found && distance(r->objective_ps, best_ps) <= TOLERANCE_PS
+                                                  : !found || r->bound_ps <= best_ps + TOLERANCE_PS;
+    if (!right)
+        fail_msg("seed %llu: %s says %s %llu, the best of all placements is %llu", (unsigned long long)seed, r->solver,
+                 lzt_plan_status_name(r->status), (unsigned long long)r->objective_ps,
+                 (unsigned long long)(found ? best_ps : 0));
+}
+
+static void compare(uint64_t seed, bool unequal, uint64_t *feasible, uint64_t *proven, uint64_t *tried)
 {
     lzt__dice dice = {seed, 1};
     lzt_problem p;
@@ -69,6 +90,13 @@ static void compare(uint64_t seed, bool unequal, uint64_t *feasible, uint64_t *p
         fail_msg("seed %llu: dp %s %llu, highs %s %llu", (unsigned long long)seed, lzt_plan_status_name(dp.status),
                  (unsigned long long)dp.objective_ps, lzt_plan_status_name(highs.status),
                  (unsigned long long)highs.objective_ps);
+    if (p.layer_count <= BRUTE_LAYERS) {
+        uint64_t best_ps = 0;
+        bool found = lzt__brute_force(&p, &best_ps);
+        equals_brute_force(&dp, found, best_ps, seed);
+        equals_brute_force(&highs, found, best_ps, seed);
+        ++*tried;
+    }
     *feasible += highs.status == LZT_PLAN_OPTIMAL;
     *proven += dp.status == highs.status;
     lzt_problem_fini(&p);
@@ -76,10 +104,11 @@ static void compare(uint64_t seed, bool unequal, uint64_t *feasible, uint64_t *p
 
 static void run(bool unequal, uint64_t first, uint64_t count)
 {
-    uint64_t feasible = 0, proven = 0;
-    for (uint64_t seed = first; seed < first + count; seed++) compare(seed, unequal, &feasible, &proven);
-    print_message("%llu instances agree, %llu of them feasible, %llu proven by both\n", (unsigned long long)count,
-                  (unsigned long long)feasible, (unsigned long long)proven);
+    uint64_t feasible = 0, proven = 0, tried = 0;
+    for (uint64_t seed = first; seed < first + count; seed++) compare(seed, unequal, &feasible, &proven, &tried);
+    print_message("%llu instances agree, %llu of them feasible, %llu proven by both, %llu equal to brute force\n",
+                  (unsigned long long)count, (unsigned long long)feasible, (unsigned long long)proven,
+                  (unsigned long long)tried);
     assert_true(proven * 20 >= count * 19);
     assert_true(count < 100 || (feasible * 4 > count && feasible < count)); /* both outcomes are exercised */
 }
@@ -87,13 +116,13 @@ static void run(bool unequal, uint64_t first, uint64_t count)
 static void test_equal_sizes(void **unused)
 {
     (void)unused;
-    run(false, 100000, instance_count());
+    run(false, 100000 + setting("LZT_AGREE_FIRST", 0), instance_count());
 }
 
 static void test_unequal_sizes(void **unused)
 {
     (void)unused;
-    run(true, 900000, instance_count() / 3);
+    run(true, 900000 + setting("LZT_AGREE_FIRST", 0) / 3, instance_count() / 3);
 }
 
 /* More boundaries of unequal sizes than the dp can prove: it ends at its label limit, and HiGHS's optimum lies between
