@@ -4,9 +4,7 @@
 #include "base/units.h"
 #include "cli/dry_run.h"
 
-#include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 /* An error of train as a check. */
 static void add_error(lzt_checks *out, const char *name, const lzt_error *why)
@@ -54,17 +52,17 @@ static void check_model(const lzt_config *c, lzt_checks *out)
     lzt_model_close(model);
 }
 
-static void check_rows(const lzt_config *c, lzt_checks *out)
+/* false: a file is not there, and that is said. Rows themselves are read with the plan. */
+static bool check_rows(const lzt_config *c, lzt_checks *out)
 {
     const char *path[] = {c->dataset, c->eval_dataset};
     for (int i = 0; i < 2; i++) {
-        if (!path[i] || !access(path[i], R_OK)) continue;
-        lzt_check *check =
-            lzt_checks_add(out, "data", LZT_VERDICT_FAIL, LZT_ERR_DATA, "%s: %s", path[i], strerror(errno));
+        if (!lzt_dry_run_lacks(c, path[i])) continue;
+        lzt_check *check = lzt_checks_add(out, "data", LZT_VERDICT_FAIL, LZT_ERR_DATA, "%s is not there", path[i]);
         lzt_check_fix(check, "name a file that can be read as %s", i ? "eval_dataset" : "dataset");
-        return;
+        return false;
     }
-    lzt_checks_add(out, "data", LZT_VERDICT_OK, LZT_OK, "%s can be read", c->dataset);
+    return true;
 }
 
 /* A missing shard, say, is not told twice. */
@@ -76,13 +74,20 @@ static bool already_failed(const lzt_checks *out, lzt_status status)
 }
 
 /* The plan, and with it what the machine must have. */
-static void check_plan(lzt_session *s, lzt_needs *n, lzt_checks *out)
+static void check_plan(lzt_session *s, bool rows_are_there, lzt_needs *n, lzt_checks *out)
 {
     lzt_outlook o = {.step_from = ""};
     lzt_error why = {0};
     char a[LZT_UNITS_TEXT], b[LZT_UNITS_TEXT];
     lzt_status status = lzt_session_check_spill(s->config, &why);
     if (!status) status = lzt_dry_run_look(s, &o, &why);
+    if (rows_are_there && status == LZT_ERR_DATA) {
+        add_error(out, "data", &why);
+    } else if (rows_are_there) {
+        bool read = s->batcher != NULL;
+        lzt_checks_add(out, "data", LZT_VERDICT_OK, LZT_OK, "%s%s", s->config->dataset,
+                       read ? " can be read" : " was not read");
+    }
     if (status && already_failed(out, status)) {
         lzt_checks_add(out, "plan", LZT_VERDICT_WARN, LZT_OK, "not looked at: what is named above comes first");
         return;
@@ -109,6 +114,5 @@ void lzt_doctor_config(const char *path, const lzt_config_override *given, int g
     needs->wants_uring = c->memory.io_engine == LZT_CONFIG_ENGINE_URING;
     check_config(path, given, given_count, checks);
     check_model(c, checks);
-    check_rows(c, checks);
-    check_plan(session, needs, checks);
+    check_plan(session, check_rows(c, checks), needs, checks);
 }

@@ -25,11 +25,17 @@ static lzt_status capacity_of_config(const lzt_session *s, uint64_t *capacity, l
     return lzt_hint(err, "set max_seq_length, or numerics.micro_batch_tokens");
 }
 
+bool lzt_dry_run_lacks(const lzt_config *c, const char *path)
+{
+    bool registry = c->dataset_dir || !access("data/dataset_info.json", F_OK); /* path may be a name in it */
+    return path && !registry && !strchr(path, ',') && access(path, F_OK) && errno == ENOENT;
+}
+
 /* Rows are read where they are there: then the capacity is the run's own. Else the config's word is taken. */
 static lzt_status find_capacity(lzt_session *s, uint64_t *capacity, lzt_error *err)
 {
     const lzt_config *c = s->config;
-    if (!s->info->trainable_arch || (access(c->dataset, F_OK) && errno == ENOENT)) {
+    if (!s->info->trainable_arch || lzt_dry_run_lacks(c, c->dataset)) {
         lzt_talk("note: no rows are read: sequences are taken to be max_seq_length tokens long");
         return capacity_of_config(s, capacity, err);
     }

@@ -32,6 +32,9 @@ lzt_status lzt_dry_run(lzt_session *session, bool json, lzt_error *err);
  * fits. */
 lzt_status lzt_dry_run_look(lzt_session *session, lzt_outlook *outlook, lzt_error *err);
 
+/* path is one file, and is not there: a dry run then takes the config's word for the length of sequences. */
+bool lzt_dry_run_lacks(const lzt_config *config, const char *path);
+
 /* What the outlook says of the drive, from step_seconds, steps, nvme_bytes and spill_bytes_a_step: shared by both ways.
  */
 void lzt_outlook_disk(const lzt_session *session, lzt_outlook *outlook);
