@@ -1,6 +1,7 @@
 /* plan --objective step: see plan_step.h. */
 #include "cli/plan_step.h"
 
+#include "cli/plan_report.h"
 #include "cli/talk.h"
 #include "lazytrain/auto_plan.h"
 
@@ -200,6 +201,7 @@ static lzt_status plan_once(const lzt_args *args, step_job *job, lzt_error *err)
     if (!plan.boundary) return no_plan(job, &result, err);
     snprintf(plan.model_name, sizeof plan.model_name, "%s", lzt_args_text(args, "model"));
     if (output) status = lzt_plan_write(output, &plan, err);
+    if (!status && lzt_args_given(args, "html")) status = lzt_plan_report(&plan, lzt_args_text(args, "html"), err);
     if (!status) status = advise(args, job, &plan, err);
     if (!status && job->json) status = print_json(job, &plan, err);
     if (!status && !job->json) status = lzt_plan_explain(&plan, &text, err);
