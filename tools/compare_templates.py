@@ -9,6 +9,7 @@ with and without the generation prompt. Where transformers raises, ours must err
 import glob
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -96,9 +97,10 @@ def main():
     config = tempfile.mkdtemp()
     json.dump(SPECIAL, open(os.path.join(config, "tokenizer_config.json"), "w"))
     rendered = differing = raised = 0
-    worst = {}
+    worst, unsupported = {}, {}
     for name in names:
         source = open(name).read()
+        marked = re.search(r"\{%[-+]?\s*generation\b", source) is not None
         for prompt in (False, True):
             lines = "".join(json.dumps(c) + "\n" for c in chats)
             got = subprocess.run([program, "data", "render", "--model", config, "--template", name] +
@@ -107,6 +109,7 @@ def main():
             ours = [json.loads(x) for x in got.stdout.decode().splitlines()]
             if len(ours) != len(chats):
                 differing += len(chats)
+                unsupported[os.path.basename(name)] = got.stderr.decode().strip()[-300:]
                 worst[os.path.basename(name)] = got.stderr.decode()[-300:]
                 continue
             for c, o in zip(chats, ours):
@@ -115,7 +118,7 @@ def main():
                 try:
                     t, spans = render_jinja_template(
                         [_normalize_chat_messages(c["messages"])], tools=c.get("tools"), chat_template=source,
-                        add_generation_prompt=prompt, return_assistant_tokens_mask="generation" in source,
+                        add_generation_prompt=prompt, return_assistant_tokens_mask=marked,
                         **SPECIAL, **more)
                     want = t[0]
                     wanted_spans = [[len(want[:b].encode()), len(want[:e].encode())]
@@ -128,13 +131,13 @@ def main():
                     if "error" not in o:
                         differing += 1
                         worst.setdefault(os.path.basename(name), f"ours renders where theirs raises {why}: {c}"[:400])
-                elif o.get("text") != want or (spans and merged(o["spans"]) != merged(wanted_spans)):
+                elif o.get("text") != want or (marked and merged(o["spans"]) != merged(wanted_spans)):
                     differing += 1
                     worst.setdefault(os.path.basename(name), json.dumps(
                         {"conversation": c, "prompt": prompt, "ours": o, "theirs": want, "spans": spans})[:1500])
     for k, v in worst.items():
         print(k, v, file=sys.stderr)
-    print(json.dumps({"templates": len(names), "rendered": rendered, "raised": raised, "differing": differing,
+    print(json.dumps({"unsupported": unsupported, "templates": len(names), "rendered": rendered, "raised": raised, "differing": differing,
                       "templates_differing": len(worst)}))
 
 
@@ -148,4 +151,5 @@ def merged(spans):
     return out
 
 
-main()
+if __name__ == "__main__":
+    main()

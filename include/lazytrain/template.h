@@ -43,7 +43,7 @@ typedef struct lzt_rendered {
     const char *text; /* UTF-8, not terminated */
     uint64_t size;
     const uint8_t *writer;  /* [size] not 0: the template wrote the byte, so that control tokens may match there */
-    const uint8_t *trained; /* [size] not 0: inside {% generation %} */
+    const uint8_t *trained; /* [size] not 0: the assistant's, as said above */
 } lzt_rendered;
 
 /* conversation: JSON, a list of messages or {"messages": [...], "tools": [...], any other variables}. flags: of

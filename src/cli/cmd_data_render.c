@@ -21,7 +21,7 @@ static const lzt_option options[] = {
     LZT_OPTION_JSON,
 };
 
-/* [[begin, end], ...] in bytes of the text, of what is in {% generation %} */
+/* [[begin, end], ...] in bytes of the text, of what is trained */
 static json_t *spans_of(const lzt_rendered *r)
 {
     json_t *spans = json_array();
@@ -64,8 +64,10 @@ const lzt_command lzt_command_data_render = {
     .example = "echo '[{\"role\":\"user\",\"content\":\"Hi\"}]' | lazytrain data render --template chatml",
     .details =
         "Reads one conversation a line: a JSON list of messages, or an object with messages, tools and other "
-        "variables. Prints {text, spans} a line, spans being the bytes inside {% generation %}, or {error, where} "
-        "where the template refuses.",
+        "variables. Prints {text, spans} a line, or {error, where} where the template refuses. spans are the bytes "
+        "that "
+        "are trained: what is inside {% generation %}; in a template without it, the assistant's turns behind their "
+        "header, through the token that ends them.",
     .option = options,
     .option_count = LZT_COUNT(options),
     .run = run};

@@ -230,6 +230,73 @@ lzt_status lzt__chat_render(lzt_template *t, const lzt__value *messages, const l
     return s ? s : split_marks(t, rendered, err);
 }
 
+/* ---- what is trained ---- */
+
+static uint64_t turn_end(const lzt__eval *ev, uint32_t turn)
+{
+    return turn + 1 < ev->turn_count ? ev->turn[turn + 1].begin : ev->out.size;
+}
+
+/* Where the answer begins in a turn [begin, end): behind the longest prefix of the generation prompt that the template
+ * wrote ahead of any data, the earliest of equals; or behind a whole prompt that opens the turn, made out of the role.
+ */
+static uint64_t answer_begin(const lzt_template *t, uint64_t begin, uint64_t end)
+{
+    const char *text = t->eval.out.bytes;
+    uint64_t best = 0, at = begin;
+    for (uint64_t p = begin; t->prompt_size && p < end && best < t->prompt_size; p++) {
+        uint64_t n = 0;
+        bool written = t->eval.out.mark[p] & LZT__MARK_TEMPLATE;
+        while (n < t->prompt_size && p + n < end && text[p + n] == t->prompt[n]) n++;
+        if (n > best && (written || (p == begin && n == t->prompt_size))) {
+            best = n;
+            at = p + n;
+        }
+        if (!written) break;
+    }
+    return at;
+}
+
+/* Marks the bytes of a turn from the answer's begin through whatever the template closes it with, but for the white
+ * space that it writes behind that. */
+static void mark_turn(lzt_template *t, uint64_t begin, uint64_t end)
+{
+    const lzt__out *out = &t->eval.out;
+    while (end > begin && (out->bytes[end - 1] == '\n' || out->bytes[end - 1] == ' ') &&
+           (out->mark[end - 1] & LZT__MARK_TEMPLATE))
+        end--;
+    if (end > begin) memset(t->trained + begin, 1, end - begin);
+}
+
+/* Narrows the trained bytes to those of wanted messages; without generation blocks, they are the wanted turns' answers.
+ * false: nothing shows which output is whose. */
+static bool choose_trained(lzt_template *t, const uint8_t *wanted, uint32_t message_count)
+{
+    const lzt__eval *ev = &t->eval;
+    bool any_turn = false;
+    for (uint32_t k = 0; k < ev->turn_count; k++) {
+        int32_t m = ev->turn[k].message;
+        uint64_t begin = ev->turn[k].begin, end = turn_end(ev, k);
+        bool known = m >= 0 && (uint32_t)m < message_count;
+        any_turn = any_turn || m >= 0;
+        if (t->jinja.has_generation && known && !wanted[m]) memset(t->trained + begin, 0, end - begin);
+        if (!t->jinja.has_generation && known && wanted[m]) mark_turn(t, answer_begin(t, begin, end), end);
+    }
+    return any_turn || t->jinja.has_generation || !message_count;
+}
+
+lzt_status lzt__chat_trained(lzt_template *t, const lzt_encoding *tokens, const uint8_t *wanted, uint32_t message_count,
+                             uint8_t *trained, lzt_error *err)
+{
+    if (!choose_trained(t, wanted, message_count)) {
+        lzt_fail(err, LZT_ERR_DATA, t->where, "the template does not show which of its output is the assistant's");
+        return lzt_hint(err, "mark it with {%% generation %%}, or choose a built-in template");
+    }
+    for (uint64_t i = 0; i < tokens->count; i++)
+        trained[i] = tokens->begin[i] < t->eval.out.size && t->trained[tokens->begin[i]];
+    return LZT_OK;
+}
+
 static lzt_status set_others(lzt_template *t, const lzt__dict *d, lzt_error *err)
 {
     lzt_status s = LZT_OK;
@@ -240,6 +307,26 @@ static lzt_status set_others(lzt_template *t, const lzt__dict *d, lzt_error *err
         if (strcmp(name, "messages") && strcmp(name, "tools")) s = lzt__eval_set(&t->eval, name, d->value[i], err);
     }
     return s;
+}
+
+bool lzt__chat_is_assistant(const lzt__value *message)
+{
+    const lzt__value *role = message->kind == LZT__KIND_DICT ? lzt__dict_find(message->dict, "role") : NULL;
+    const lzt__string *r = role && role->kind == LZT__KIND_STRING ? role->string : NULL;
+    return r &&
+           ((r->size == 9 && !memcmp(r->bytes, "assistant", 9)) || (r->size == 5 && !memcmp(r->bytes, "model", 5)));
+}
+
+/* Trained is what the assistant says. */
+static lzt_status mark_assistant(lzt_template *t, const lzt__value *messages, lzt_error *err)
+{
+    uint32_t n = messages->list->count;
+    uint8_t *wanted = t->jinja.has_generation ? NULL : lzt__arena_take(&t->eval.arena, (uint64_t)n + 1);
+    if (t->jinja.has_generation) return LZT_OK;
+    if (!wanted) return no_memory(t, err);
+    for (uint32_t i = 0; i < n; i++) wanted[i] = lzt__chat_is_assistant(&messages->list->item[i]);
+    choose_trained(t, wanted, n);
+    return LZT_OK;
 }
 
 lzt_status lzt_template_render(lzt_template *t, const char *conversation, uint64_t size, uint32_t flags,
@@ -258,12 +345,21 @@ lzt_status lzt_template_render(lzt_template *t, const char *conversation, uint64
         if (!messages) return lzt_fail(err, LZT_ERR_DATA, "conversation", "there are no messages");
         s = set_others(t, v.dict, err);
     }
-    return s ? s : lzt__chat_render(t, messages, tools, flags & LZT_RENDER_PROMPT, rendered, err);
+    if (!s) s = lzt__chat_render(t, messages, tools, flags & LZT_RENDER_PROMPT, rendered, err);
+    return s ? s : mark_assistant(t, messages, err);
 }
 
 /* ---- opening ---- */
 
-/* What add_generation_prompt adds behind a question. A template that refuses the probe adds nothing. */
+/* Where the output behind the last message begins. */
+static uint64_t tail_begin(const lzt__eval *ev)
+{
+    const lzt__turn *last = ev->turn_count ? &ev->turn[ev->turn_count - 1] : NULL;
+    return last && last->message < 0 && ev->turn_count > 1 ? last->begin : ev->out.size;
+}
+
+/* What add_generation_prompt adds behind a question; some templates write it in the place of an EOS. A template that
+ * refuses the probe adds nothing. */
 static void find_prompt(lzt_template *t)
 {
     static const char probe[] = "[{\"role\":\"user\",\"content\":\"x\"}]";
@@ -272,12 +368,14 @@ static void find_prompt(lzt_template *t)
     if (lzt_template_render(t, probe, sizeof probe - 1, 0, &r, &err)) return;
     char *without = malloc(r.size + 1);
     if (!without) return;
-    uint64_t size = r.size;
+    uint64_t size = r.size, tail = tail_begin(&t->eval);
     memcpy(without, r.text, size);
-    if (!lzt_template_render(t, probe, sizeof probe - 1, LZT_RENDER_PROMPT, &r, &err) && r.size > size &&
-        r.size - size <= PROMPT_BYTES && !memcmp(without, r.text, size)) {
-        t->prompt_size = (uint32_t)(r.size - size);
-        memcpy(t->prompt, r.text + size, t->prompt_size);
+    bool ok = !lzt_template_render(t, probe, sizeof probe - 1, LZT_RENDER_PROMPT, &r, &err);
+    uint64_t begin = ok && r.size > size && !memcmp(without, r.text, size) ? size : tail;
+    ok = ok && r.size > begin && !memcmp(without, r.text, begin) && r.size - begin <= PROMPT_BYTES;
+    if (ok && (begin == size || begin == tail_begin(&t->eval))) {
+        t->prompt_size = (uint32_t)(r.size - begin);
+        memcpy(t->prompt, r.text + begin, t->prompt_size);
     }
     free(without);
 }
@@ -322,75 +420,6 @@ bool lzt__chat_has_generation(const lzt_template *t)
 const char *lzt__chat_where(const lzt_template *t)
 {
     return t->where;
-}
-
-/* ---- what is trained ---- */
-
-static uint64_t turn_end(const lzt__eval *ev, uint32_t turn)
-{
-    return turn + 1 < ev->turn_count ? ev->turn[turn + 1].begin : ev->out.size;
-}
-
-/* Where the answer begins in a turn [begin, end): behind the longest prefix of the generation prompt that stands there,
- * the earliest of equals. */
-static uint64_t answer_begin(const lzt_template *t, uint64_t begin, uint64_t end)
-{
-    const char *text = t->eval.out.bytes;
-    uint64_t best = 0, at = begin;
-    for (uint64_t p = begin; t->prompt_size && p < end && best < t->prompt_size; p++) {
-        uint64_t n = 0;
-        if (!(t->eval.out.mark[p] & LZT__MARK_TEMPLATE)) continue;
-        while (n < t->prompt_size && p + n < end && text[p + n] == t->prompt[n]) n++;
-        if (n <= best) continue;
-        best = n;
-        at = p + n;
-    }
-    return at;
-}
-
-/* Marks the tokens of a turn from the answer's begin through whatever the template closes it with, but for the white
- * space that it writes behind that. */
-static void mark_turn(const lzt_template *t, const lzt_encoding *tokens, uint64_t begin, uint64_t end, uint8_t *trained)
-{
-    const lzt__out *out = &t->eval.out;
-    while (end > begin && (out->bytes[end - 1] == '\n' || out->bytes[end - 1] == ' ') &&
-           (out->mark[end - 1] & LZT__MARK_TEMPLATE))
-        end--;
-    for (uint64_t i = 0; i < tokens->count; i++)
-        if (tokens->begin[i] >= begin && tokens->begin[i] < end) trained[i] = 1;
-}
-
-static bool is_wanted(const lzt__eval *ev, uint64_t at, const uint8_t *wanted, uint32_t message_count)
-{
-    uint32_t k = 0;
-    while (k + 1 < ev->turn_count && ev->turn[k + 1].begin <= at) k++;
-    int32_t m = ev->turn_count ? ev->turn[k].message : -1;
-    return m < 0 || (uint32_t)m >= message_count || wanted[m];
-}
-
-lzt_status lzt__chat_trained(lzt_template *t, const lzt_encoding *tokens, const uint8_t *wanted, uint32_t message_count,
-                             uint8_t *trained, lzt_error *err)
-{
-    const lzt__eval *ev = &t->eval;
-    memset(trained, 0, tokens->count);
-    if (t->jinja.has_generation) {
-        for (uint64_t i = 0; i < tokens->count; i++)
-            trained[i] = tokens->begin[i] < ev->out.size && t->trained[tokens->begin[i]] &&
-                         is_wanted(ev, tokens->begin[i], wanted, message_count);
-        return LZT_OK;
-    }
-    bool any_turn = false;
-    for (uint32_t k = 0; k < ev->turn_count;) {
-        int32_t m = ev->turn[k].message;
-        uint64_t begin = ev->turn[k].begin, end = turn_end(ev, k);
-        any_turn = any_turn || m >= 0;
-        k++;
-        if (m >= 0 && (uint32_t)m < message_count && wanted[m])
-            mark_turn(t, tokens, answer_begin(t, begin, end), end, trained);
-    }
-    if (any_turn || !message_count) return LZT_OK;
-    lzt_fail(err, LZT_ERR_DATA, t->where, "the template does not show which of its output is the assistant's");
-    return lzt_hint(err, "mark it with {%% generation %%}, or choose a built-in template");
 }
 
 void lzt__chat_fingerprint(const lzt_template *t, uint64_t fingerprint[2])

@@ -137,6 +137,51 @@ static void without_marks(void **state)
     lzt_template_close(chat);
 }
 
+/* What a template without marks trains of a question "q" and answers, a bar between spans. */
+static void trains(const char *source, const char *answers, const char *expected)
+{
+    char path[128], conversation[512], got[512] = "";
+    snprintf(path, sizeof path, "/tmp/lzt-chat-test-%d.jinja", (int)getpid());
+    FILE *f = fopen(path, "wb");
+    fputs(source, f);
+    fclose(f);
+    lzt_template *chat = open_chat(path);
+    unlink(path);
+    lzt_rendered r;
+    lzt_error err;
+    int n = snprintf(conversation, sizeof conversation, "[{\"role\":\"user\",\"content\":\"q\"},%s]", answers);
+    assert_int_equal(lzt_template_render(chat, conversation, (uint64_t)n, 0, &r, &err), 0);
+    for (uint64_t i = 0, used = 0; i < r.size; i++) {
+        if (r.trained[i] && used && !r.trained[i - 1]) got[used++] = '|';
+        if (r.trained[i]) got[used++] = r.text[i];
+    }
+    assert_string_equal(got, expected);
+    lzt_template_close(chat);
+}
+
+/* Headers that are hard to tell: an EOS in the generation prompt's place (phi3), a header made out of the role
+ * (idefics3), a turn without one whose closing begins as the header does (diffusion_gemma), content that spells one. */
+static void headers(void **state)
+{
+    (void)state;
+    static const char one[] = "{\"role\":\"assistant\",\"content\":\"one\"}",
+                      two[] =
+                          "{\"role\":\"assistant\",\"content\":\"one\"},{\"role\":\"assistant\",\"content\":\"two\"}",
+                      fake[] = "{\"role\":\"assistant\",\"content\":\"<|assistant|>\"}";
+    static const char phi[] =
+        "{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + '<|end|>\n' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% else %}{{ '</s>' }}{% endif %}";
+    trains(phi, one, "one<|end|>");
+    trains(phi, fake, "<|assistant|><|end|>");
+    trains("{% for m in messages %}{{ m.role.capitalize() }}{{ ': ' }}{{ m.content }}<eot>\n{% endfor %}"
+           "{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}",
+           one, " one<eot>");
+    trains("{% for m in messages %}{% if loop.index0 < 2 %}{{ '<|turn>' + m.role + '\n' }}{% endif %}{{ m.content }}"
+           "{{ '<turn|>\n' if loop.last or loop.first else '' }}{% endfor %}"
+           "{% if add_generation_prompt %}{{ '<|turn>assistant\n' }}{% endif %}",
+           two, "onetwo<turn|>");
+}
+
 /* Bug log, D5: control tokens are those that the template wrote, whatever the content spells. */
 static void control_text(void **state)
 {
@@ -345,6 +390,7 @@ int main(void)
     if (lzt_tokenizer_open(tokenizer_path, NULL, &tokenizer, &err)) return 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_turn),
                                        cmocka_unit_test(without_marks),
+                                       cmocka_unit_test(headers),
                                        cmocka_unit_test(control_text),
                                        cmocka_unit_test(formats),
                                        cmocka_unit_test(fields_and_no_template),

@@ -429,21 +429,13 @@ static void choose_trained(conversation *c)
     }
 }
 
-static bool is_assistant(const lzt__value *message)
-{
-    const lzt__value *role = lzt__dict_find(message->dict, "role");
-    const lzt__string *r = role && role->kind == LZT__KIND_STRING ? role->string : NULL;
-    return r &&
-           ((r->size == 9 && !memcmp(r->bytes, "assistant", 9)) || (r->size == 5 && !memcmp(r->bytes, "model", 5)));
-}
-
 /* The conversation up to the assistant's last turn, with the generation prompt; that turn is the answer. */
 static lzt_status ask(conversation *c, lzt__rowbuf *buf)
 {
     lzt_rendered text;
     lzt_encoding e;
     uint32_t last = c->messages.list->count;
-    while (last && !is_assistant(&c->messages.list->item[last - 1])) last--;
+    while (last && !lzt__chat_is_assistant(&c->messages.list->item[last - 1])) last--;
     const lzt__value *content = last > 1 ? lzt__dict_find(c->messages.list->item[last - 1].dict, "content") : NULL;
     if (!content || content->kind != LZT__KIND_STRING)
         return fail(c, "the row has no question with an answer of the assistant's");
