@@ -84,6 +84,22 @@ static void stated_caps_hold_to_the_byte(void **state)
     json_decref(out);
 }
 
+/* A profile that lacks what the step needs is named, and the plan's own model answers. */
+static void a_profile_without_its_entries(void **state)
+{
+    (void)state;
+    int code;
+    put_text("empty.json", "{\"format\": \"lazytrain-profile\", \"version\": 1, \"machine\": \"m\", \"device\": \"d\", "
+                           "\"capacity\": {\"device_bytes\": 0, \"host_bytes\": 0, \"nvme_bytes\": 0}, \"rates\": [], "
+                           "\"times\": []}");
+    json_t *out = example("CPU=14 bash run.sh --dry-run --json --memory.profile $T/empty.json", &code);
+    assert_int_equal(code, 0);
+    assert_float_equal(json_number_value(json_object_get(out, "predicted_step_seconds")), 4 * 0.992 + 0.18200352, 1e-9);
+    assert_non_null(strstr(run_err, "note: the profile does not price this step"));
+    assert_non_null(strstr(json_string_value(json_object_get(out, "predicted_from")), "own model"));
+    json_decref(out);
+}
+
 static void a_run_is_still_refused(void **state)
 {
     (void)state;
@@ -120,8 +136,11 @@ static void a_broken_schedule_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_schedule_fits),           cmocka_unit_test(stated_caps_hold_to_the_byte),
-        cmocka_unit_test(a_run_is_still_refused),       cmocka_unit_test(spill_needs_a_directory),
+        cmocka_unit_test(each_schedule_fits),
+        cmocka_unit_test(stated_caps_hold_to_the_byte),
+        cmocka_unit_test(a_profile_without_its_entries),
+        cmocka_unit_test(a_run_is_still_refused),
+        cmocka_unit_test(spill_needs_a_directory),
         cmocka_unit_test(a_broken_schedule_is_refused),
     };
     return cmocka_run_group_tests(tests, run_set_up, run_tear_down);

@@ -68,9 +68,9 @@ static bool is_source_plan(const lzt_plan *plan)
 
 static lzt_status refuse_architecture(const lzt_session *s, lzt_error *err)
 {
-    lzt_fail(err, LZT_ERR_MODEL, s->config->model_name_or_path, "%s has no kernels yet: its step cannot be compiled",
-             s->info->architecture);
-    return lzt_hint(err, "lazytrain plan makes a schedule by the source's model; name it as memory.plan");
+    lzt_fail(err, LZT_ERR_MODEL, s->config->model_name_or_path,
+             "%s has no kernels yet: its step cannot be measured here", s->info->architecture);
+    return lzt_hint(err, "name a profile as memory.profile, or a schedule of lazytrain plan as memory.plan");
 }
 
 #define QUICK_SECONDS 0.1
@@ -84,12 +84,16 @@ static lzt_status predict(lzt_session *s, lzt_outlook *o, lzt_error *err)
     lzt_error why = {0};
     uint64_t rows = s->config->per_device_train_batch_size;
     if (rows * DOCUMENT_MIN > s->numerics.micro_batch_tokens) rows = 1;
-    o->step_from = "a profile of this machine, measured before";
+    o->step_from = "the step simulated on the profile";
     lzt_status status = s->has_profile ? lzt_forecast_step(s, &s->profile, rows, NULL, &f, &why) : LZT_ERR_USAGE;
+    if (status && !s->info->trainable_arch) { /* there is nothing to measure */
+        *err = why;
+        return status;
+    }
     if (status && s->has_profile) lzt_talk("note: the profile %s; measuring now", why.message);
     if (status) {
         lzt_profile fresh = {0};
-        o->step_from = "a profile measured now";
+        o->step_from = "the step simulated on a profile measured now";
         status = lzt_probe_session(s, rows, QUICK_SECONDS, false, &fresh, err);
         if (!status) status = lzt_forecast_step(s, &fresh, rows, NULL, &f, err);
         lzt_profile_fini(&fresh);
@@ -107,9 +111,9 @@ static lzt_status look_ahead(lzt_session *s, lzt_outlook *o, lzt_error *err)
     bool is_file = wanted && strcmp(wanted, "auto") && strcmp(wanted, "baseline");
     lzt_status status = is_file ? lzt_session_read_plan(s, wanted, err) : LZT_OK;
     if (status) return status;
-    if (is_file && is_source_plan(&s->plan)) return lzt_outlook_source(s, o, err);
-    if (!s->info->trainable_arch) return refuse_architecture(s, err);
     status = lzt_session_open_profile(s, err);
+    if (!status && is_file && is_source_plan(&s->plan)) return lzt_outlook_source(s, o, err);
+    if (!status && !s->info->trainable_arch && !s->has_profile) return refuse_architecture(s, err);
     if (!status) status = is_file ? lzt_session_measure_plan(s, err) : lzt_session_choose_plan(s, err);
     if (!status) status = predict(s, o, err);
     o->device_bytes = s->plan.device_bytes;

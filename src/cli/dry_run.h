@@ -39,8 +39,9 @@ bool lzt_dry_run_lacks(const lzt_config *config, const char *path);
  */
 void lzt_outlook_disk(const lzt_session *session, lzt_outlook *outlook);
 
-/* The outlook of a plan of the source's model by that model alone. Errors: LZT_ERR_USAGE (the plan breaks its own
- * constraints), LZT_ERR_NO_PLAN (a cap is too small). */
+/* The outlook of a plan of the source's model: memory and drive by that model; the step's time by simulation where the
+ * session has a profile that prices it, else by the plan's own layer times. Errors: LZT_ERR_USAGE (the plan breaks its
+ * own constraints), LZT_ERR_NO_PLAN (a cap is too small). */
 lzt_status lzt_outlook_source(lzt_session *session, lzt_outlook *outlook, lzt_error *err);
 
 #endif

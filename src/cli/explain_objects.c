@@ -272,10 +272,6 @@ lzt_status lzt_explain_objects(const lzt_plan *plan, const lzt_objects_options *
     const char *path = o->model ? o->model : plan->model_name;
     lzt_status status = lzt_model_open(path, LZT_MODEL_CONFIG_ONLY, &model, err);
     if (status && !o->model) lzt_hint(err, "the plan names its model so; --model says where it is now");
-    if (!status && !lzt_model_get_info(model)->trainable_arch) {
-        status = lzt_fail(err, LZT_ERR_MODEL, path, "%s has no kernels yet: its step cannot be compiled",
-                          lzt_model_get_info(model)->architecture);
-    }
     if (!status) status = lzt_plan_match(plan, lzt_model_get_info(model), err);
     if (!status) status = lzt_kern_cpu_create(&options, &kern, err);
     if (!status) status = explain_step(plan, o, lzt_model_get_info(model), kern, err);

@@ -1,6 +1,9 @@
 /* What a dry run says about a plan of the source's model, and about the drive: see dry_run.h. */
 #include "cli/dry_run.h"
 
+#include "cli/forecast.h"
+#include "cli/talk.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -74,6 +77,56 @@ static double step_seconds(const lzt_problem *p, const lzt_evaluation *e)
     return (4 * forward + (double)e->objective_ps) * 1e-12;
 }
 
+/* Seconds for the drive to write, or to read, all that the plan keeps there; by the profile, else by the problem's
+ * rate. */
+static double drive_seconds(const lzt_session *s, lzt_pool pool, uint64_t bytes)
+{
+    double seconds;
+    const lzt_problem *p = s->plan.problem;
+    uint64_t one = p->boundary_bytes[0];
+    if (!bytes) return 0;
+    if (!lzt_price_seconds(&s->profile, LZT_MEASURE_RATE, lzt_pool_name(pool), one, &seconds))
+        return (double)lzt_pool_ps(p, pool, bytes) * 1e-12;
+    return seconds * (double)bytes / (double)one;
+}
+
+/* The step compiled with what lies on the drive on the host, and simulated; the drive's own time runs beside forward
+ * (writing) and backward (reading), and counts as far as it is longer. The plan is left as it was. */
+static lzt_status simulate(lzt_session *s, uint64_t drive_bytes, double *seconds, lzt_error *err)
+{
+    lzt_forecast f;
+    lzt_plan own = s->plan, host;
+    lzt_status status = lzt_plan_copy(&host, &s->plan, err);
+    if (status) return status;
+    for (uint64_t i = 0; i <= host.layer_count; i++)
+        if (host.boundary[i] == LZT_TIER_NVME) host.boundary[i] = LZT_TIER_CPU;
+    s->plan = host;
+    status = lzt_forecast_step(s, &s->profile, s->config->per_device_train_batch_size, NULL, &f, err);
+    s->plan = own;
+    lzt_plan_fini(&host);
+    if (status) return status;
+    const lzt_account *a = &f.price.account;
+    double times = (double)s->config->gradient_accumulation_steps;
+    double write = times * drive_seconds(s, LZT_POOL_NVME_WRITE, drive_bytes) - a->forward_seconds;
+    double read = times * drive_seconds(s, LZT_POOL_NVME_READ, drive_bytes) - a->backward_seconds;
+    *seconds = f.price.seconds + fmax(0, write) + fmax(0, read);
+    return LZT_OK;
+}
+
+static void set_step_seconds(lzt_session *s, const lzt_evaluation *e, lzt_outlook *o)
+{
+    lzt_error why = {0};
+    o->step_seconds = step_seconds(s->plan.problem, e) * (double)s->config->gradient_accumulation_steps;
+    o->step_from = "the plan's own model and layer times; not measured, without optimizer and input";
+    if (!s->has_profile) return;
+    lzt_status status = simulate(s, e->used_bytes[LZT_TIER_NVME], &o->step_seconds, &why);
+    if (status)
+        lzt_talk("note: the profile does not price this step: %s%s%s", why.where, why.where[0] ? ": " : "",
+                 why.message);
+    else
+        o->step_from = "the step simulated on the profile, the drive's time beside it";
+}
+
 /* Persistent state by the layout of a run, less what 8-bit moments save; activations; a buffer for each staged one. */
 static lzt_status host_bytes(const lzt_session *s, const lzt_evaluation *e, uint64_t *bytes, lzt_error *err)
 {
@@ -137,8 +190,8 @@ lzt_status lzt_outlook_source(lzt_session *s, lzt_outlook *o, lzt_error *err)
     o->device_bytes = (uint64_t)llround(plan->source.peak_cap_gib * GIB) - unused;
     o->nvme_bytes = o->spill_bytes_a_step = e.used_bytes[LZT_TIER_NVME];
     o->spill_bytes_a_step *= s->config->gradient_accumulation_steps;
-    o->step_seconds = step_seconds(plan->problem, &e) * (double)s->config->gradient_accumulation_steps;
-    o->step_from = "the plan's own model and layer times; not measured, without optimizer and input";
     status = host_bytes(s, &e, &o->host_bytes, err);
-    return status ? status : check_caps(s, o, err);
+    if (!status) status = check_caps(s, o, err);
+    if (!status) set_step_seconds(s, &e, o);
+    return status;
 }
