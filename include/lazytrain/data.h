@@ -197,6 +197,8 @@ LZT_EXPORT uint64_t lzt_dataset_source_count(const lzt_dataset *dataset);
 LZT_EXPORT void lzt_dataset_get_source(const lzt_dataset *dataset, uint64_t index, lzt_dataset_source *source);
 LZT_EXPORT void lzt_dataset_get_report(const lzt_dataset *dataset, lzt_dataset_report *report);
 LZT_EXPORT const char *lzt_dataset_path(const lzt_dataset *dataset);
+/* max_seq_length: no row that trains is longer; 0: there is no bound. */
+LZT_EXPORT uint64_t lzt_dataset_max_tokens(const lzt_dataset *dataset);
 /* Rows are looked into when first used, so that the report is not complete. */
 LZT_EXPORT bool lzt_dataset_is_lazy(const lzt_dataset *dataset);
 
@@ -256,7 +258,8 @@ typedef struct lzt_data_position {
 LZT_EXPORT void lzt_batcher_position(const lzt_batcher *batcher, uint64_t step, lzt_data_position *position);
 /* An epoch is whole after so many steps. Any thread. */
 LZT_EXPORT bool lzt_batcher_ends_epoch(const lzt_batcher *batcher, uint64_t steps);
-/* Largest rows x longest row over the micro-batches of all steps: the token capacity that the run needs. */
+/* Largest rows x longest row over the micro-batches of all steps: the token capacity that the run needs. Epochs over a
+ * lazy dataset count with max_seq_length for the longest row, where there is one. */
 LZT_EXPORT uint64_t lzt_batcher_capacity(const lzt_batcher *batcher);
 /* Micro-batches of a step: accumulation, or fewer where an epoch ends. step < lzt_batcher_steps. */
 LZT_EXPORT uint64_t lzt_batcher_micro_batches(const lzt_batcher *batcher, uint64_t step);

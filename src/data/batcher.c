@@ -264,9 +264,16 @@ static lzt_status longest_row(lzt_batcher *b, uint64_t row, void *arg, lzt_error
 }
 
 /* Walks all micro-batches of the run: O(rows of the run), counts only. In file order one epoch tells all, unless the
- * mix gives each epoch other rows. */
+ * mix gives each epoch other rows. Epochs of a lazy dataset are not walked where its rows have a bound: that would make
+ * every row before the first step. */
 static lzt_status find_capacity(lzt_batcher *b, lzt_error *err)
 {
+    uint64_t bound = lzt_dataset_max_tokens(b->dataset);
+    if (lzt_dataset_is_lazy(b->dataset) && !b->o.max_steps && bound) {
+        b->label_capacity = bound;
+        b->capacity = bound * (b->rows < b->o.micro_batch_rows ? b->rows : b->o.micro_batch_rows);
+        return LZT_OK;
+    }
     uint64_t steps = b->steps;
     bool alike = b->o.disable_shuffling && !lzt_dataset_epochs_differ(b->dataset);
     if (alike && steps > b->steps_per_epoch) steps = b->steps_per_epoch;

@@ -430,6 +430,11 @@ void lzt_dataset_get_report(const lzt_dataset *d, lzt_dataset_report *report)
     *report = d->report;
 }
 
+uint64_t lzt_dataset_max_tokens(const lzt_dataset *d)
+{
+    return d->o.max_seq_length;
+}
+
 bool lzt_dataset_is_lazy(const lzt_dataset *d)
 {
     return d->o.lazy;

@@ -374,6 +374,34 @@ static void a_short_run_over_a_lazy_dataset(void **state)
     lzt_dataset_close(whole);
 }
 
+/* Epochs over a large file begin without looking into its rows where max_seq_length bounds them. */
+static void a_bounded_lazy_dataset(void **state)
+{
+    (void)state;
+    put_rows(500, 500);
+    lzt_dataset_options o = LZT_DATASET_OPTIONS_INIT;
+    lzt_dataset *d;
+    lzt_dataset_report r;
+    lzt_error err = {0};
+    o.path = path;
+    o.lazy = true;
+    o.max_seq_length = 25; /* some are longer */
+    assert_int_equal(lzt_dataset_open(&o, &d, &err), LZT_OK);
+    lzt_batcher *b = batcher(d, false, 1);
+    lzt_dataset_get_report(d, &r);
+    assert_int_equal(r.rows_out, 0);
+    assert_int_equal(lzt_batcher_capacity(b), 3 * 25);
+    lzt_feed *f = feed_of(b, 0, 4);
+    uint64_t rows = 0;
+    for (lzt_fed fed; !lzt_feed_next(f, &fed, &err) && fed.batch;) rows += fed.rows;
+    assert_int_equal(rows, 500);
+    lzt_feed_destroy(f);
+    lzt_dataset_get_report(d, &r);
+    assert_true(r.rows_out == 500 && r.truncated > 0 && r.longest == 25);
+    lzt_batcher_destroy(b);
+    lzt_dataset_close(d);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -397,6 +425,7 @@ int main(void)
         cmocka_unit_test(stopping_at_any_moment),
         cmocka_unit_test(positions),
         cmocka_unit_test(a_short_run_over_a_lazy_dataset),
+        cmocka_unit_test(a_bounded_lazy_dataset),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
