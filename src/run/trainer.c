@@ -286,7 +286,7 @@ static lzt_status loop(trainer *t, lzt_error *err)
  * finds the next one's count of loss-bearing tokens made. */
 static lzt_status start_feed(trainer *t, lzt_error *err)
 {
-    enum { AHEAD = 4, DEPTH_MAX = 256 };
+    enum { AHEAD = 4, DEPTH_MAX = 64 };
     lzt_engine_info info;
     lzt_feed_options o = LZT_FEED_OPTIONS_INIT;
     if (t->step >= t->total_steps) return LZT_OK;
