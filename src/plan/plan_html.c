@@ -11,6 +11,7 @@
 #include "base/html_text.h"
 #include "base/os.h"
 #include "base/units.h"
+#include "plan/plan_html_chart.h"
 #include "plan/plan_html_style.h"
 
 #include <inttypes.h>
@@ -20,53 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 960, LEFT = 84, RIGHT = 12, LANE = 26, LANE_GAP = 6, STRIP = 40, POOL = 132, SWEEP = 190 };
-
-static double gib(uint64_t bytes)
-{
-    return (double)bytes / 1073741824.0;
-}
-
-/* ---- the shared scale ---- */
-
-/* The place of boundary i; layers and windows stand at i + 0.5. */
-static double x_of(const lzt_plan *plan, double i)
-{
-    return LEFT + (i + 0.5) * (WIDTH - LEFT - RIGHT) / (double)(plan->layer_count + 1);
-}
-
-static double cell(const lzt_plan *plan)
-{
-    double width = (double)(WIDTH - LEFT - RIGHT) / (double)(plan->layer_count + 1);
-    return width > 6 ? width - 2 : width > 2 ? width - 0.6 : width;
-}
-
-/* 1, 2 or 5 times a power of ten: the step of about count labels up to most. */
-static double tick_step(double most, int count)
-{
-    double raw = most / count, power = pow(10, floor(log10(raw))), step = raw / power;
-    return (step <= 1 ? 1 : step <= 2 ? 2 : step <= 5 ? 5 : 10) * power;
-}
-
-static void put_axis(FILE *out, const lzt_plan *plan, double y)
-{
-    double step = fmax(1, tick_step((double)plan->layer_count, 16));
-    for (double i = 0; i <= (double)plan->layer_count; i += step)
-        fprintf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\">%.0f</text>", x_of(plan, i), y, i);
-    fputc('\n', out);
-}
-
-static void begin_svg(FILE *out, int width, int height, const char *label)
-{
-    fprintf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n", width, height, label);
-}
-
-static void put_legend(FILE *out, const char *const *cls, const char *const *name, int count)
-{
-    fputs("<p class=\"legend\">", out);
-    for (int i = 0; i < count; i++) fprintf(out, "<span><i class=\"%s\"></i>%s</span>", cls[i], name[i]);
-    fputs("</p>\n", out);
-}
+enum { LANE = 26, LANE_GAP = 6, STRIP = 40, POOL = 132, SWEEP = 190 };
 
 /* ---- the boundary map ---- */
 
@@ -79,13 +34,14 @@ static void put_times(FILE *out, const lzt_plan *plan)
     const uint64_t *ps = plan->problem->recompute_ps;
     for (uint64_t l = 0; l < plan->layer_count; l++)
         if (ps[l] > most) most = ps[l];
-    fprintf(out, "<text class=\"lane\" x=\"%d\" y=\"%d\">forward</text>", LEFT - 10, STRIP - 8);
+    fprintf(out, "<text class=\"lane\" x=\"%d\" y=\"%d\">forward</text>", LZT__CHART_LEFT - 10, STRIP - 8);
     for (uint64_t l = 0; l < plan->layer_count; l++) {
         double height = (STRIP - 10) * (double)ps[l] / (double)most;
         fprintf(out,
                 "<rect class=\"time\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"><title>layer %" PRIu64
                 ": %.3f ms</title></rect>\n",
-                x_of(plan, (double)l + 0.5) - cell(plan) / 2, STRIP - height, cell(plan), height, l, lzt_ms(ps[l]));
+                lzt__chart_x(plan, (double)l + 0.5) - lzt__chart_cell(plan) / 2, STRIP - height, lzt__chart_cell(plan),
+                height, l, lzt_ms(ps[l]));
     }
 }
 
@@ -93,9 +49,9 @@ static void put_lanes(FILE *out, const lzt_plan *plan, int top)
 {
     for (int t = 0; t < LZT_TIER_COUNT; t++) {
         double y = top + t * (LANE + LANE_GAP);
-        fprintf(out, "<rect class=\"track\" x=\"%d\" y=\"%.0f\" width=\"%d\" height=\"%d\" rx=\"4\"/>", LEFT, y,
-                WIDTH - LEFT - RIGHT, LANE);
-        fprintf(out, "<text class=\"lane\" x=\"%d\" y=\"%.0f\">%s</text>\n", LEFT - 10, y + LANE / 2.0 + 4,
+        fprintf(out, "<rect class=\"track\" x=\"%d\" y=\"%.0f\" width=\"%d\" height=\"%d\" rx=\"4\"/>", LZT__CHART_LEFT,
+                y, LZT__CHART_WIDTH - LZT__CHART_LEFT - LZT__CHART_RIGHT, LANE);
+        fprintf(out, "<text class=\"lane\" x=\"%d\" y=\"%.0f\">%s</text>\n", LZT__CHART_LEFT - 10, y + LANE / 2.0 + 4,
                 tier_label[t]);
     }
     for (uint64_t i = 0; i <= plan->layer_count; i++) {
@@ -105,8 +61,8 @@ static void put_lanes(FILE *out, const lzt_plan *plan, int top)
             out,
             "<rect class=\"%s\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%d\" rx=\"%.1f\"><title>boundary %" PRIu64
             ": %s</title></rect>\n",
-            tier_class[t], x_of(plan, (double)i) - cell(plan) / 2, y + 3, cell(plan), LANE - 6, fmin(3, cell(plan) / 3),
-            i, tier_label[t]);
+            tier_class[t], lzt__chart_x(plan, (double)i) - lzt__chart_cell(plan) / 2, y + 3, lzt__chart_cell(plan),
+            LANE - 6, fmin(3, lzt__chart_cell(plan) / 3), i, tier_label[t]);
     }
 }
 
@@ -120,20 +76,20 @@ static void put_blocks(FILE *out, const lzt_plan *plan, double y)
             fprintf(out,
                     "<path class=\"block\" d=\"M%.1f %.0fv7H%.1fv-7\"><title>layers %" PRIu64 " to %" PRIu64
                     " run again in backward, from boundary %" PRIu64 "</title></path>\n",
-                    x_of(plan, (double)start), y, x_of(plan, (double)end), start, end - 2, start);
+                    lzt__chart_x(plan, (double)start), y, lzt__chart_x(plan, (double)end), start, end - 2, start);
         start = end;
     }
 }
 
 static void put_layer_set(FILE *out, const lzt_plan *plan, const bool *set, const char *name, const char *cls, double y)
 {
-    fprintf(out, "<text class=\"lane\" x=\"%d\" y=\"%.0f\">%s</text>\n", LEFT - 10, y + 11, name);
+    fprintf(out, "<text class=\"lane\" x=\"%d\" y=\"%.0f\">%s</text>\n", LZT__CHART_LEFT - 10, y + 11, name);
     for (uint64_t l = 0; l < plan->layer_count; l++)
         fprintf(out,
                 "<rect class=\"%s\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"14\" rx=\"2\"><title>layer %" PRIu64
                 ": %s %s</title></rect>\n",
-                set[l] ? cls : "track", x_of(plan, (double)l + 0.5) - cell(plan) / 2, y, cell(plan), l, name,
-                set[l] ? "stay" : "do not stay");
+                set[l] ? cls : "track", lzt__chart_x(plan, (double)l + 0.5) - lzt__chart_cell(plan) / 2, y,
+                lzt__chart_cell(plan), l, name, set[l] ? "stay" : "do not stay");
 }
 
 static void put_map(FILE *out, const lzt_plan *plan)
@@ -144,7 +100,7 @@ static void put_map(FILE *out, const lzt_plan *plan)
           "bracket "
           "spans a block: backward starts again from its left end.</p>\n",
           out);
-    begin_svg(out, WIDTH, height, "Boundaries by tier");
+    lzt__chart_begin(out, LZT__CHART_WIDTH, height, "Boundaries by tier");
     if (plan->problem) put_times(out, plan);
     put_lanes(out, plan, strip);
     if (!plan->problem) {
@@ -152,53 +108,36 @@ static void put_map(FILE *out, const lzt_plan *plan)
         put_layer_set(out, plan, plan->weights, "weights", "cpu", strip + lanes + 22);
     }
     put_blocks(out, plan, strip + lanes + more);
-    put_axis(out, plan, height - 6);
+    lzt__chart_axis(out, plan, height - 6);
     fputs("</svg></section>\n", out);
 }
 
 /* ---- pools over windows ---- */
 
-typedef struct scale {
-    double top, bottom, most; /* pixels; the value at the top */
-} scale;
-
-static double y_of(const scale *s, double value)
-{
-    return s->bottom - (s->bottom - s->top) * value / s->most;
-}
-
-static void put_grid(FILE *out, const scale *s, double left, double right, const char *unit)
-{
-    double step = tick_step(s->most, 3);
-    for (double v = 0; v <= s->most * 1.001; v += step)
-        fprintf(out,
-                "<line class=\"grid\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/><text class=\"lane\" x=\"%.1f\" "
-                "y=\"%.1f\">%.4g%s</text>\n",
-                left, y_of(s, v), right, y_of(s, v), left - 10, y_of(s, v) + 4, v, unit);
-}
-
-static void put_bar(FILE *out, const lzt_plan *plan, const scale *s, uint64_t w, const char *cls, uint64_t from,
+static void put_bar(FILE *out, const lzt_plan *plan, const lzt__scale *s, uint64_t w, const char *cls, uint64_t from,
                     uint64_t to)
 {
     if (to <= from) return;
     fprintf(out, "<rect class=\"%s\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"/>", cls,
-            x_of(plan, (double)w + 0.5) - cell(plan) / 2, y_of(s, gib(to)), cell(plan),
-            y_of(s, gib(from)) - y_of(s, gib(to)));
+            lzt__chart_x(plan, (double)w + 0.5) - lzt__chart_cell(plan) / 2, lzt__scale_y(s, lzt__chart_gib(to)),
+            lzt__chart_cell(plan), lzt__scale_y(s, lzt__chart_gib(from)) - lzt__scale_y(s, lzt__chart_gib(to)));
 }
 
-static void put_window(FILE *out, const lzt_plan *plan, const scale *s, uint64_t w, const lzt_window *at,
+static void put_window(FILE *out, const lzt_plan *plan, const lzt__scale *s, uint64_t w, const lzt_window *at,
                        const char *cls)
 {
     uint64_t mandatory = at->mandatory_bytes, whole = mandatory + at->activation_bytes;
     uint64_t exposed = at->exposed_bytes < whole ? at->exposed_bytes : whole, hidden = whole - exposed;
-    fprintf(out, "<g><title>window %" PRIu64 ": %.3f GiB mandatory, %.3f of activations, of %.3f%s", w, gib(mandatory),
-            gib(at->activation_bytes), gib(at->capacity_bytes), exposed ? "; " : "");
-    if (exposed) fprintf(out, "%.3f exposed", gib(exposed));
+    fprintf(out, "<g><title>window %" PRIu64 ": %.3f GiB mandatory, %.3f of activations, of %.3f%s", w,
+            lzt__chart_gib(mandatory), lzt__chart_gib(at->activation_bytes), lzt__chart_gib(at->capacity_bytes),
+            exposed ? "; " : "");
+    if (exposed) fprintf(out, "%.3f exposed", lzt__chart_gib(exposed));
     fputs("</title>", out);
     put_bar(out, plan, s, w, "mandatory", 0, mandatory < hidden ? mandatory : hidden);
     put_bar(out, plan, s, w, cls, mandatory, hidden);
     put_bar(out, plan, s, w, "exposed", hidden, whole);
-    double x = x_of(plan, (double)w), next = x_of(plan, (double)w + 1), y = y_of(s, gib(at->capacity_bytes));
+    double x = lzt__chart_x(plan, (double)w), next = lzt__chart_x(plan, (double)w + 1),
+           y = lzt__scale_y(s, lzt__chart_gib(at->capacity_bytes));
     fprintf(out, "<line class=\"capacity\" x1=\"%.2f\" y1=\"%.2f\" x2=\"%.2f\" y2=\"%.2f\"/></g>\n", x, y, next, y);
 }
 
@@ -214,13 +153,14 @@ static void put_pool(FILE *out, const lzt_plan *plan, lzt_pool pool, const lzt_w
         carried += whole;
         capacity += window[w].capacity_bytes;
     }
-    const scale s = {12, POOL - 20, gib(most) * 1.08};
+    const lzt__scale s = {12, POOL - 20, lzt__chart_gib(most) * 1.08};
     fprintf(out, "<h3>%s <small>%.4g GB/s · %.2f of %.2f GiB · %.4g ms exposed</small></h3>\n", title[pool],
-            (double)plan->problem->bytes_per_s[pool] / 1e9, gib(carried), gib(capacity), lzt_ms(e->exposed_ps[pool]));
-    begin_svg(out, WIDTH, POOL, title[pool]);
-    put_grid(out, &s, LEFT, WIDTH - RIGHT, "");
+            (double)plan->problem->bytes_per_s[pool] / 1e9, lzt__chart_gib(carried), lzt__chart_gib(capacity),
+            lzt_ms(e->exposed_ps[pool]));
+    lzt__chart_begin(out, LZT__CHART_WIDTH, POOL, title[pool]);
+    lzt__chart_grid(out, &s, LZT__CHART_LEFT, LZT__CHART_WIDTH - LZT__CHART_RIGHT, "");
     for (uint64_t w = 0; w < plan->layer_count; w++) put_window(out, plan, &s, w, &window[w], cls[pool]);
-    put_axis(out, plan, POOL - 4);
+    lzt__chart_axis(out, plan, POOL - 4);
     fputs("</svg>\n", out);
 }
 
@@ -236,7 +176,7 @@ static lzt_status put_pools(FILE *out, const lzt_plan *plan, const lzt_evaluatio
         "<section><h2>What each pool carries, window by window</h2>\n<p>A window is the compute time of a layer. GiB, "
         "with every transfer as early as it can be; what is above a window's capacity is waited for.</p>\n",
         out);
-    put_legend(out, cls, name, 6);
+    lzt__chart_legend(out, cls, name, 6);
     for (int pool = 0; pool < LZT_POOL_COUNT; pool++) {
         lzt_problem_windows(plan->problem, plan->boundary, (lzt_pool)pool, window);
         put_pool(out, plan, (lzt_pool)pool, window, e);
@@ -268,9 +208,10 @@ static void put_tiles(FILE *out, const lzt_plan *plan, const lzt_evaluation *e)
     if (plan->problem) {
         put_tile(out, "objective, ms", "%.5f", lzt_ms(e->objective_ps));
         put_tile(out, "of it recompute, ms", "%.6g", lzt_ms(e->recompute_ps));
-        put_tile(out, "of it exposed transfers, ms", "%.6g", lzt_ms(exposed));
+        put_tile(out, "of it exposed, ms", "%.6g", lzt_ms(exposed));
     } else {
         char text[LZT_UNITS_TEXT];
+        if (plan->step) put_tile(out, "predicted step, ms", "%.3f", lzt_ms(plan->objective_ps));
         put_tile(out, "on the device", "%s", lzt__units_format_bytes(plan->device_bytes, text));
         put_tile(out, "on the host", "%s", lzt__units_format_bytes(plan->host_bytes, text));
         put_tile(out, "layer forwards a micro-batch", "%" PRIu64, lzt_plan_layer_forwards(plan));
@@ -283,17 +224,19 @@ static void put_tiles(FILE *out, const lzt_plan *plan, const lzt_evaluation *e)
 static void put_budgets(FILE *out, const lzt_plan *plan, const lzt_evaluation *e)
 {
     fputs("<section><h2>How full each tier is</h2>\n", out);
-    begin_svg(out, WIDTH, 3 * 34 + 4, "Budgets");
+    lzt__chart_begin(out, LZT__CHART_WIDTH, 3 * 34 + 4, "Budgets");
     for (int t = 0; t < 3; t++) {
-        double used = gib(e->used_bytes[t]), budget = gib(plan->problem->budget_bytes[t]);
-        double room = WIDTH - LEFT - RIGHT - 260, share = budget > 0 ? fmin(1, used / budget) : 0;
+        double used = lzt__chart_gib(e->used_bytes[t]), budget = lzt__chart_gib(plan->problem->budget_bytes[t]);
+        double room = LZT__CHART_WIDTH - LZT__CHART_LEFT - LZT__CHART_RIGHT - 260,
+               share = budget > 0 ? fmin(1, used / budget) : 0;
         int y = 4 + t * 34;
-        fprintf(out, "<text class=\"lane\" x=\"%d\" y=\"%d\">%s</text>", LEFT - 10, y + 15, tier_label[t]);
-        fprintf(out, "<rect class=\"track\" x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"22\" rx=\"4\"/>", LEFT, y, room);
+        fprintf(out, "<text class=\"lane\" x=\"%d\" y=\"%d\">%s</text>", LZT__CHART_LEFT - 10, y + 15, tier_label[t]);
+        fprintf(out, "<rect class=\"track\" x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"22\" rx=\"4\"/>", LZT__CHART_LEFT,
+                y, room);
         fprintf(out, "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"22\" rx=\"4\"/>", tier_class[t],
-                LEFT, y, room * share);
+                LZT__CHART_LEFT, y, room * share);
         fprintf(out, "<text class=\"value\" x=\"%.1f\" y=\"%d\">%.3f of %.3f GiB · %" PRIu64 " boundaries</text>\n",
-                LEFT + room + 12, y + 15, used, budget, e->count[t]);
+                LZT__CHART_LEFT + room + 12, y + 15, used, budget, e->count[t]);
     }
     fputs("</svg></section>\n", out);
 }
@@ -302,17 +245,21 @@ static void put_budgets(FILE *out, const lzt_plan *plan, const lzt_evaluation *e
 
 static double sweep_x(const lzt_plan_sweep *s, uint64_t budget)
 {
-    double low = gib(s->point[0].budget_bytes), high = gib(s->point[s->point_count - 1].budget_bytes);
-    return LEFT + (gib(budget) - low) / fmax(high - low, 1e-9) * (WIDTH - LEFT - RIGHT - 16) + 8;
+    double low = lzt__chart_gib(s->point[0].budget_bytes),
+           high = lzt__chart_gib(s->point[s->point_count - 1].budget_bytes);
+    return LZT__CHART_LEFT +
+           (lzt__chart_gib(budget) - low) / fmax(high - low, 1e-9) *
+               (LZT__CHART_WIDTH - LZT__CHART_LEFT - LZT__CHART_RIGHT - 16) +
+           8;
 }
 
-static void put_sweep_line(FILE *out, const lzt_plan_sweep *s, const scale *y)
+static void put_sweep_line(FILE *out, const lzt_plan_sweep *s, const lzt__scale *y)
 {
     const char *join = "<polyline class=\"curve\" points=\"";
     for (uint64_t i = 0; i < s->point_count; i++) {
         if (!s->point[i].has_plan) continue;
         fprintf(out, "%s%.1f,%.1f", join, sweep_x(s, s->point[i].budget_bytes),
-                y_of(y, lzt_ms(s->point[i].evaluation.objective_ps)));
+                lzt__scale_y(y, lzt_ms(s->point[i].evaluation.objective_ps)));
         join = " ";
     }
     if (*join == ' ') fputs("\"/>\n", out);
@@ -321,14 +268,14 @@ static void put_sweep_line(FILE *out, const lzt_plan_sweep *s, const scale *y)
         double x = sweep_x(s, p->budget_bytes);
         if (!p->has_plan) {
             fprintf(out, "<text class=\"none\" x=\"%.1f\" y=\"%.1f\">×<title>%.3f GiB: nothing fits</title></text>\n",
-                    x, y->bottom - 4, gib(p->budget_bytes));
+                    x, y->bottom - 4, lzt__chart_gib(p->budget_bytes));
             continue;
         }
         const uint64_t *n = p->evaluation.count;
         fprintf(out,
                 "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\"><title>%.3f GiB: %.5f ms; %" PRIu64
                 " GPU, %" PRIu64 " CPU, %" PRIu64 " NVMe, %" PRIu64 " recomputed</title></circle>\n",
-                x, y_of(y, lzt_ms(p->evaluation.objective_ps)), gib(p->budget_bytes),
+                x, lzt__scale_y(y, lzt_ms(p->evaluation.objective_ps)), lzt__chart_gib(p->budget_bytes),
                 lzt_ms(p->evaluation.objective_ps), n[0], n[1], n[2], n[3]);
     }
 }
@@ -336,8 +283,9 @@ static void put_sweep_line(FILE *out, const lzt_plan_sweep *s, const scale *y)
 /* Counts by tier under the curve: a column a budget. */
 static void put_sweep_counts(FILE *out, const lzt_plan_sweep *s, uint64_t boundaries, double top, double height)
 {
-    double width = fmin(18, (WIDTH - LEFT - RIGHT - 16) / (double)s->point_count - 1.5);
-    fprintf(out, "<text class=\"lane\" x=\"%d\" y=\"%.1f\">tiers</text>", LEFT - 10, top + height / 2 + 4);
+    double width =
+        fmin(18, (LZT__CHART_WIDTH - LZT__CHART_LEFT - LZT__CHART_RIGHT - 16) / (double)s->point_count - 1.5);
+    fprintf(out, "<text class=\"lane\" x=\"%d\" y=\"%.1f\">tiers</text>", LZT__CHART_LEFT - 10, top + height / 2 + 4);
     for (uint64_t i = 0; i < s->point_count; i++) {
         double y = top;
         for (int t = 0; s->point[i].has_plan && t < LZT_TIER_COUNT; t++) {
@@ -352,21 +300,22 @@ static void put_sweep_counts(FILE *out, const lzt_plan_sweep *s, uint64_t bounda
 
 static void put_sweep(FILE *out, const lzt_plan *plan, const lzt_plan_sweep *s)
 {
-    double most = 1e-6, low = gib(s->point[0].budget_bytes), high = gib(s->point[s->point_count - 1].budget_bytes);
+    double most = 1e-6, low = lzt__chart_gib(s->point[0].budget_bytes),
+           high = lzt__chart_gib(s->point[s->point_count - 1].budget_bytes);
     for (uint64_t i = 0; i < s->point_count; i++)
         if (s->point[i].has_plan) most = fmax(most, lzt_ms(s->point[i].evaluation.objective_ps));
-    const scale y = {12, SWEEP - 66, most * 1.1};
+    const lzt__scale y = {12, SWEEP - 66, most * 1.1};
     uint64_t here = plan->problem->budget_bytes[s->tier];
     fprintf(out, "<h3>%s budget <small>%.4g to %.4g GiB; the plan's is %.4g</small></h3>\n", tier_label[s->tier], low,
-            high, gib(here));
-    begin_svg(out, WIDTH, SWEEP, "Objective over budget");
-    put_grid(out, &y, LEFT, WIDTH - RIGHT, " ms");
+            high, lzt__chart_gib(here));
+    lzt__chart_begin(out, LZT__CHART_WIDTH, SWEEP, "Objective over budget");
+    lzt__chart_grid(out, &y, LZT__CHART_LEFT, LZT__CHART_WIDTH - LZT__CHART_RIGHT, " ms");
     put_sweep_counts(out, s, plan->layer_count + 1, SWEEP - 54, 34);
     if (here >= s->point[0].budget_bytes && here <= s->point[s->point_count - 1].budget_bytes)
         fprintf(out, "<line class=\"here\" x1=\"%.1f\" y1=\"6\" x2=\"%.1f\" y2=\"%d\"/>\n", sweep_x(s, here),
                 sweep_x(s, here), SWEEP - 18);
     put_sweep_line(out, s, &y);
-    double step = tick_step(fmax(high - low, 1e-9), 10);
+    double step = lzt__chart_tick_step(fmax(high - low, 1e-9), 10);
     for (double v = ceil(low / step) * step; v <= high * 1.0001; v += step)
         fprintf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\">%.4g</text>", sweep_x(s, (uint64_t)(v * 1073741824.0)),
                 SWEEP - 4, v);
@@ -380,7 +329,7 @@ static void put_sweeps(FILE *out, const lzt_plan *plan, const lzt_plan_sweep *sw
         "<section><h2>What other budgets would give</h2>\n<p>The same problem solved anew with one budget changed: its "
         "objective, and the boundaries by tier. The dashed line is this plan's budget.</p>\n",
         out);
-    put_legend(out, tier_class, tier_label, LZT_TIER_COUNT);
+    lzt__chart_legend(out, tier_class, tier_label, LZT_TIER_COUNT);
     for (uint64_t i = 0; i < count; i++)
         if (sweep[i].point_count) put_sweep(out, plan, &sweep[i]);
     fputs("</section>\n", out);
@@ -406,8 +355,13 @@ static void put_head(FILE *out, const lzt_plan *plan)
                 plan->solve_seconds * 1e3, lzt_ms(plan->bound_ps));
         if (s->world_size) fprintf(out, " · rank %" PRIu64 " of %" PRIu64, s->rank, s->world_size);
     } else {
-        fprintf(out, "%" PRIu64 " layers · micro-batches of %" PRIu64 " tokens · compiled step", plan->layer_count,
+        fprintf(out, "%" PRIu64 " layers · micro-batches of %" PRIu64 " tokens · ", plan->layer_count,
                 plan->numerics.micro_batch_tokens);
+        if (plan->step)
+            fprintf(out, "%s, simulated in %.3g s · bound %.3f ms", lzt_plan_status_name(plan->status),
+                    plan->solve_seconds, lzt_ms(plan->bound_ps));
+        else
+            fputs("compiled step", out);
     }
     fputs("</p></header>\n", out);
 }
@@ -442,6 +396,7 @@ static lzt_status put_page(FILE *out, const lzt_plan *plan, const lzt_plan_sweep
         status = put_pools(out, plan, &e, err);
         put_sweeps(out, plan, sweep, sweep_count);
     }
+    if (plan->step) lzt__plan_html_step(out, plan);
     if (!status) status = put_table(out, plan, err);
     fprintf(out, "<footer>lazytrain %s</footer>\n</main></body></html>\n", lzt_version());
     return status;

@@ -25,6 +25,7 @@
     ".lane{text-anchor:end}.tick,.none{text-anchor:middle}.value{fill:var(--ink)!important}" \
     ".track{fill:var(--track)}.gpu{fill:var(--gpu)}.cpu{fill:var(--cpu)}.nvme{fill:var(--nvme)}.again{fill:var(--again)}" \
     ".mandatory{fill:var(--mandatory)}.exposed{fill:var(--exposed)}.time{fill:var(--time)}" \
+    ".shade{fill:#000;opacity:.18}.faint{opacity:.55}.up,.down{stroke-width:2.2}.up{stroke:var(--nvme)}.down{stroke:var(--cpu)}" \
     ".grid{stroke:var(--rule)}.capacity{stroke:var(--ink);stroke-width:1.4}" \
     ".block{fill:none;stroke:var(--soft);stroke-width:1.2}" \
     ".curve{fill:none;stroke:var(--ink);stroke-width:1.6;stroke-linejoin:round}.dot{fill:var(--card);stroke:var(--ink);" \

@@ -159,6 +159,41 @@ static void a_step_plan(void **state)
     lzt_plan_fini(&plan);
 }
 
+/* A plan of the real step: its time by part, lanes in each window, a pair of marks a layer; all figures the plan's. */
+static void a_plan_of_the_real_step(void **state)
+{
+    (void)state;
+    lzt_plan plan;
+    lzt_error err = {0};
+    make_plan(&plan);
+    lzt_problem_fini(plan.problem);
+    free(plan.problem);
+    plan.problem = NULL;
+    plan.boundary[2] = LZT_TIER_CPU;
+    plan.step = calloc(1, sizeof *plan.step);
+    assert_int_equal(lzt_step_model_init(plan.step, LAYERS, &err), LZT_OK);
+    for (int l = 0; l < LAYERS; l++)
+        plan.step->layer[l] =
+            (lzt_step_layer){.forward_ps = 2000000000, .backward_ps = 5000000000, .upload_ps = 3000000000};
+    plan.step->micro_batches = 1;
+    plan.step->cap_bytes[LZT_STEP_DEVICE] = 4096;
+    plan.step->waits_ps[LZT_STEP_COMPUTE] = 40000000000;
+    plan.step->waits_ps[LZT_STEP_H2D] = 2000000000;
+    plan.objective_ps = 43000000000;
+    plan.device_bytes = 2048;
+    write_page(&plan, NULL, 0);
+    is_balanced();
+    loads_nothing();
+    assert_int_equal(count("<title>compute at work: 40.000 ms<"), 1);
+    assert_int_equal(count("<title>waiting for uploads: 2.000 ms<"), 1);
+    assert_int_equal(count("<title>other: 1.000 ms<"), 1);
+    assert_int_equal(count("2 KiB of 4 KiB"), 1);
+    assert_int_equal(count(": compute 2.000 ms, up 3.000, down 0.000<"), LAYERS); /* forward */
+    assert_int_equal(count("class=\"up\""), 2 * LAYERS);
+    assert_int_equal(count("43.000</b><span>predicted step, ms"), 1);
+    lzt_plan_fini(&plan);
+}
+
 static void no_place_is_an_error(void **state)
 {
     (void)state;
@@ -189,6 +224,7 @@ int main(void)
         cmocka_unit_test(boundaries_windows_and_budgets),
         cmocka_unit_test(a_broken_plan_says_so),
         cmocka_unit_test(a_step_plan),
+        cmocka_unit_test(a_plan_of_the_real_step),
         cmocka_unit_test(no_place_is_an_error),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
