@@ -33,17 +33,16 @@ static void set_queue(const char *name, const lzt_account *a, lzt_lane lane, dou
 }
 
 /* Lanes and causes have the same numbers (lazytrain/report.h), but for "other". */
-static void set_times(const lzt_account *a, double step_seconds, double handover_seconds, const lzt_feed_stats *data,
-                      lzt_step_metrics *out)
+static void set_times(const lzt_account *a, double step_seconds, const lzt_feed_stats *data, lzt_step_metrics *out)
 {
-    double exposed = handover_seconds + data->wait_seconds, known = exposed;
+    double known = data->wait_seconds;
     for (int cause = 0; cause < LZT_CAUSE_OTHER; cause++) {
         out->busy_seconds[cause] = a->busy_seconds[cause];
         out->exposed_seconds[cause] = cause == LZT_CAUSE_COMPUTE ? 0 : a->exposed_seconds[cause];
         known += cause == LZT_CAUSE_COMPUTE ? a->busy_seconds[cause] : a->exposed_seconds[cause];
     }
-    out->exposed_seconds[LZT_CAUSE_DATA] += exposed;
-    out->busy_seconds[LZT_CAUSE_DATA] += handover_seconds + data->busy_seconds;
+    out->exposed_seconds[LZT_CAUSE_DATA] += data->wait_seconds;
+    out->busy_seconds[LZT_CAUSE_DATA] += data->busy_seconds;
     out->data_waits = data->waits;
     out->data_wait_seconds = data->wait_seconds;
     out->exposed_seconds[LZT_CAUSE_OTHER] = step_seconds > known ? step_seconds - known : 0;
@@ -77,8 +76,8 @@ static void set_feed(const lzt_feed_stats *data, double step_seconds, lzt_queue_
     queue->ratio = queue->period_seconds > 0 ? data->busy_seconds / queue->period_seconds : 0;
 }
 
-void lzt__step_metrics(const lzt_engine *engine, const lzt_account *a, double step_seconds, double handover_seconds,
-                       const lzt_feed_stats *data, lzt_queue_metrics *queue, lzt_step_metrics *out)
+void lzt__step_metrics(const lzt_engine *engine, const lzt_account *a, double step_seconds, const lzt_feed_stats *data,
+                       lzt_queue_metrics *queue, lzt_step_metrics *out)
 {
     static const struct {
         const char *name;
@@ -93,7 +92,7 @@ void lzt__step_metrics(const lzt_engine *engine, const lzt_account *a, double st
     lzt_engine_get_info(engine, &info);
     lzt_dev_get_info(lzt_engine_dev(engine), &device);
     out->step_seconds = step_seconds;
-    set_times(a, step_seconds, handover_seconds, data, out);
+    set_times(a, step_seconds, data, out);
     set_parts(a, out);
     uint64_t micro_batches = a->programs ? a->programs : 1;
     set_flops(info.model, a->layer_forwards, micro_batches, out);

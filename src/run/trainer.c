@@ -72,8 +72,7 @@ static lzt_variant variant_of(uint64_t m, uint64_t count)
 
 /* Runs the micro-batches of the step in hand, of which fed is the first. LZT_ERR_INTERRUPTED between two of them drops
  * the step's gradients. */
-static lzt_status run_micro_batches(trainer *t, lzt_fed *fed, lzt_step_metrics *m, lzt_account *account,
-                                    double *handover_seconds, lzt_error *err)
+static lzt_status run_micro_batches(trainer *t, lzt_fed *fed, lzt_step_metrics *m, lzt_account *account, lzt_error *err)
 {
     double loss_sum = 0;
     uint64_t rows = 0, loss_tokens = fed->loss_tokens, count = fed->count;
@@ -83,9 +82,7 @@ static lzt_status run_micro_batches(trainer *t, lzt_fed *fed, lzt_step_metrics *
         if (status) return status;
         if (i && stopping(t)) return lzt_fail(err, LZT_ERR_INTERRUPTED, NULL, "interrupted");
         assert(fed->step == t->step && fed->index == i);
-        uint64_t begin = lzt__clock_ns();
         lzt_engine_set_batch(t->engine, fed->batch, 1.0f / (float)loss_tokens);
-        *handover_seconds += lzt__clock_seconds(lzt__clock_ns() - begin);
         status = lzt_engine_run(t->engine, variant_of(i, count), &result, err);
         if (status) return status;
         lzt_account_add(account, &result.account);
@@ -123,15 +120,14 @@ static lzt_status count_finite(trainer *t, bool finite, lzt_error *err)
 }
 
 /* The step's line of metrics, from what was measured. */
-static void measure_step(trainer *t, const lzt_account *account, uint64_t begin, double handover_seconds,
-                         lzt_step_metrics *m)
+static void measure_step(trainer *t, const lzt_account *account, uint64_t begin, lzt_step_metrics *m)
 {
     lzt_feed_stats data;
     lzt_feed_take_stats(t->feed, &data);
     m->step = t->step;
     m->epoch = lzt_batcher_epoch(t->options->train, t->step);
     double step_seconds = lzt__clock_seconds(lzt__clock_ns() - begin);
-    lzt__step_metrics(t->engine, account, step_seconds, handover_seconds, &data, t->queue, m);
+    lzt__step_metrics(t->engine, account, step_seconds, &data, t->queue, m);
     for (int i = 0; i < LZT_MEMORY_COUNT; i++) m->cap_bytes[i] = t->options->cap_bytes[i];
     m->predicted_step_seconds = t->options->predicted_step_seconds;
     m->predicted_rss_bytes = t->options->predicted_rss_bytes;
@@ -142,7 +138,6 @@ static void measure_step(trainer *t, const lzt_account *account, uint64_t begin,
 static lzt_status run_step(trainer *t, lzt_step_metrics *m, lzt_error *err)
 {
     uint64_t begin = lzt__clock_ns();
-    double handover_seconds = 0;
     lzt_account account = {0};
     lzt_step_scalars scalars = scalars_of(t);
     lzt_fed fed;
@@ -152,12 +147,12 @@ static lzt_status run_step(trainer *t, lzt_step_metrics *m, lzt_error *err)
     if (loss_tokens) lzt_engine_set_scalars(t->engine, &scalars);
     *m = (lzt_step_metrics){.lr = scalars.lr};
     if (loss_tokens)
-        status = run_micro_batches(t, &fed, m, &account, &handover_seconds, err);
+        status = run_micro_batches(t, &fed, m, &account, err);
     else
         m->loss = NAN; /* nothing to learn from: no update, and nothing in any mean */
     if (status) return status;
     t->step++;
-    measure_step(t, &account, begin, handover_seconds, m);
+    measure_step(t, &account, begin, m);
     lzt_status counted = loss_tokens ? count_finite(t, m->finite, err) : LZT_OK;
     t->empty += !loss_tokens;
     m->nonfinite_steps = t->nonfinite;
