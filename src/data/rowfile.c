@@ -16,6 +16,10 @@ static lzt_status map(lzt__rowfile *f, int fd, const char *path, lzt_error *err)
 {
     struct stat st;
     if (fstat(fd, &st)) return lzt_fail_os(err, LZT_ERR_STORAGE, errno, path, "cannot read the file");
+    if (S_ISDIR(st.st_mode)) {
+        lzt_fail(err, LZT_ERR_DATA, path, "a directory, not a file of rows");
+        return lzt_hint(err, "name its files, separated by commas");
+    }
     if (!S_ISREG(st.st_mode)) return lzt_fail(err, LZT_ERR_DATA, path, "not a regular file");
     f->text = "";
     f->size = (uint64_t)st.st_size;
@@ -175,15 +179,41 @@ static lzt_status refuse_parquet(const char *path, lzt_error *err)
 {
     lzt_fail(err, LZT_ERR_DATA, path, "Parquet files are not read");
     return lzt_hint(err,
-                    "convert it once: python -c \"import pandas,sys; pandas.read_parquet(sys.argv[1])"
-                    ".to_json(sys.argv[2],orient='records',lines=True)\" %s rows.jsonl",
+                    "convert it once: python3 -c \"import pandas,sys; pandas.read_parquet(sys.argv[1])"
+                    ".to_json(sys.argv[2],orient='records',lines=True)\" '%.200s' rows.jsonl",
                     path);
+}
+
+/* Kinds of files that are known by how they begin, or are called, and not read. */
+static lzt_status refuse_foreign(const lzt__rowfile *f, const char *path, lzt_error *err)
+{
+    bool utf16 = f->size >= 2 && (!memcmp(f->text, "\xff\xfe", 2) || !memcmp(f->text, "\xfe\xff", 2));
+    bool parquet = f->size >= 4 && !memcmp(f->text, "PAR1", 4);
+    if (parquet || ends_with(path, ".parquet")) return refuse_parquet(path, err);
+    if (utf16) {
+        lzt_fail(err, LZT_ERR_DATA, path, "the file is in UTF-16");
+        return lzt_hint(err, "convert it: iconv -f UTF-16 -t UTF-8 '%.200s' > utf8.jsonl", path);
+    }
+    if (ends_with(path, ".arrow") && !lzt__arrow_begins(f->text, f->size))
+        return lzt_fail(err, LZT_ERR_DATA, path,
+                        "not an Arrow IPC file: neither a stream's mark nor ARROW1 at its start");
+    return LZT_OK;
+}
+
+static lzt_status open_arrow(lzt__rowfile *f, uint64_t max_rows, const char *path, lzt_error *err)
+{
+    f->kind = LZT__ROWFILE_ARROW;
+    lzt_status s = lzt__arrow_open(f->text, f->size, max_rows, path, &f->arrow, err);
+    if (!s) f->row_count = lzt__arrow_rows(f->arrow);
+    return s;
 }
 
 static lzt_status cut(lzt__rowfile *f, uint64_t max_rows, const char *path, lzt_error *err)
 {
     uint64_t at = f->size >= 3 && !memcmp(f->text, "\xef\xbb\xbf", 3) ? 3 : 0, begin = at, line = 1;
-    if (f->size >= 4 && !memcmp(f->text, "PAR1", 4)) return refuse_parquet(path, err);
+    lzt_status s = refuse_foreign(f, path, err);
+    if (s) return s;
+    if (lzt__arrow_begins(f->text, f->size)) return open_arrow(f, max_rows, path, err);
     if (ends_with(path, ".csv") || ends_with(path, ".csv.gz") || ends_with(path, ".csv.zst")) {
         f->kind = LZT__ROWFILE_CSV;
         return index_csv(f, begin, max_rows, path, err);
@@ -219,19 +249,25 @@ lzt_status lzt__rowfile_open(const char *path, uint64_t max_rows, lzt__rowfile *
 uint64_t lzt__rowfile_line(const lzt__rowfile *file, uint64_t row)
 {
     assert(row < file->row_count);
-    return file->row[row].line;
+    return file->arrow ? row + 1 : file->row[row].line;
 }
 
 lzt_status lzt__rowfile_json(const lzt__rowfile *f, uint64_t row, const char *where, lzt__text *scratch,
                              const char **text, uint64_t *size, lzt_error *err)
 {
     assert(row < f->row_count);
-    const lzt__rowspan *span = &f->row[row];
-    *text = f->text + span->offset;
-    *size = span->size;
-    if (f->kind != LZT__ROWFILE_CSV) return LZT_OK;
+    if (f->kind == LZT__ROWFILE_JSONL || f->kind == LZT__ROWFILE_ARRAY) {
+        *text = f->text + f->row[row].offset;
+        *size = f->row[row].size;
+        return LZT_OK;
+    }
+    lzt_status s;
     scratch->bytes = 0;
-    lzt_status s = lzt__csv_to_json(f->text + f->header.offset, f->header.size, *text, span->size, where, scratch, err);
+    if (f->kind == LZT__ROWFILE_ARROW)
+        s = lzt__arrow_row(f->arrow, row, where, scratch, err);
+    else
+        s = lzt__csv_to_json(f->text + f->header.offset, f->header.size, f->text + f->row[row].offset, f->row[row].size,
+                             where, scratch, err);
     *text = scratch->at;
     *size = scratch->bytes;
     return s;
@@ -239,6 +275,7 @@ lzt_status lzt__rowfile_json(const lzt__rowfile *f, uint64_t row, const char *wh
 
 void lzt__rowfile_close(lzt__rowfile *file)
 {
+    lzt__arrow_close(file->arrow);
     free(file->row);
     if (file->mapping) munmap(file->mapping, file->mapping_size);
     *file = (lzt__rowfile){0};
