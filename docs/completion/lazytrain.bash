@@ -15,7 +15,7 @@ _lazytrain() {
             command="$command ${COMP_WORDS[2]}" ;;
         data)
             if [ "$COMP_CWORD" -eq 2 ]; then
-                COMPREPLY=($(compgen -W "inspect tokenize render " -- "$cur"))
+                COMPREPLY=($(compgen -W "convert inspect tokenize render " -- "$cur"))
                 return
             fi
             command="$command ${COMP_WORDS[2]}" ;;
@@ -135,7 +135,20 @@ _lazytrain() {
         "probe --seconds") COMPREPLY=(); return ;;
         "probe --from-run") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "probe --out") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "data convert --dataset") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "data convert --output") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "data convert --dataset-dir") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "data convert --to") COMPREPLY=($(compgen -W "messages tokens" -- "$cur")); return ;;
+        "data convert --model") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "data convert --tokenizer") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "data convert --template") COMPREPLY=(); return ;;
+        "data convert --query-field") COMPREPLY=(); return ;;
+        "data convert --response-field") COMPREPLY=(); return ;;
+        "data convert --max-seq-length") COMPREPLY=(); return ;;
+        "data convert --limit") COMPREPLY=(); return ;;
+        "data convert --on-bad-row") COMPREPLY=($(compgen -W "error skip" -- "$cur")); return ;;
         "data inspect --dataset") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "data inspect --dataset-dir") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "data inspect --model") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "data inspect --tokenizer") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "data inspect --template") COMPREPLY=(); return ;;
@@ -175,7 +188,8 @@ _lazytrain() {
         "sim") options="--help --plan --model --profile --batch --accumulation --trace --json" ;;
         "doctor") options="--help --json" ;;
         "probe") options="--help --model --batch --seq --dtype --accumulation --link-gbps --compute-slowdown --seconds --from-run --out --json" ;;
-        "data inspect") options="--help --dataset --model --tokenizer --template --query-field --response-field --max-seq-length --truncation --loss-on --on-bad-row --packing --group-by-length --batch-size --limit --rows --json" ;;
+        "data convert") options="--help --dataset --output --dataset-dir --to --model --tokenizer --template --query-field --response-field --max-seq-length --limit --on-bad-row --json" ;;
+        "data inspect") options="--help --dataset --dataset-dir --model --tokenizer --template --query-field --response-field --max-seq-length --truncation --loss-on --on-bad-row --packing --group-by-length --batch-size --limit --rows --json" ;;
         "data tokenize") options="--help --tokenizer --config --pattern --threads --lines --json" ;;
         "data render") options="--help --model --template --prompt --json" ;;
         "compare") options="--help --steps --last --json" ;;

@@ -173,6 +173,12 @@ typedef struct lzt_question {
 } lzt_question;
 /* Borrowed until the dataset's next call. Errors: the row has no question with an answer. */
 LZT_EXPORT lzt_status lzt_dataset_question(lzt_dataset *dataset, uint64_t row, lzt_question *question, lzt_error *err);
+/* The row as one line of JSON, whatever its format: {"messages": [...], "tools": [...]}, {"text": "..."}, or
+ * {"input_ids": [...], "labels": [...]}; needs neither tokenizer nor template. *size 0: it cannot be read, and
+ * on_bad_row says skip. For a dataset that is opened lazily and only converted: the report counts what was converted.
+ * Borrowed until the dataset's next call. */
+LZT_EXPORT lzt_status lzt_dataset_convert(lzt_dataset *dataset, uint64_t row, const char **text, uint64_t *size,
+                                          lzt_error *err);
 /* 1-based line of the row in its file (of the element's first line in a JSON array; the row's number in Arrow). */
 LZT_EXPORT uint64_t lzt_dataset_line(const lzt_dataset *dataset, uint64_t row);
 /* Rows of an epoch: lzt_dataset_rows, or what the mix makes of it. */

@@ -13,10 +13,11 @@
 
 static const lzt_option options[] = {
     {.name = "dataset",
-     .argument = "FILE",
+     .argument = "FILES",
      .type = LZT_OPTION_PATH,
      .required = true,
-     .help = "JSONL, JSON array or CSV"},
+     .help = "JSONL, JSON array, CSV or Arrow files, or names in dataset_info.json, separated by commas"},
+    {.name = "dataset-dir", .argument = "DIR", .type = LZT_OPTION_PATH, .help = "directory of dataset_info.json"},
     {.name = "model",
      .argument = "DIR",
      .type = LZT_OPTION_PATH,
@@ -119,6 +120,7 @@ static lzt_status open_all(const lzt_args *args, inspection *x, lzt_error *err)
     if (!s && tokenizer) s = open_template(args, model ? model : tokenizer, x, err);
     lzt_dataset_options o = LZT_DATASET_OPTIONS_INIT;
     o.path = lzt_args_text(args, "dataset");
+    o.dataset_dir = lzt_args_text(args, "dataset-dir");
     o.max_seq_length = lzt_args_uint(args, "max-seq-length");
     o.max_samples = lzt_args_uint(args, "limit");
     o.tokenizer = x->tokenizer;

@@ -1,6 +1,7 @@
 /* lazytrain train: a config becomes a plan, a run, and a model directory. */
 #include "base/os.h"
 #include "cli/commands.h"
+#include "cli/data_counts.h"
 #include "cli/dry_run.h"
 #include "cli/forecast.h"
 #include "cli/observed.h"
@@ -279,6 +280,18 @@ static lzt_status train(const lzt_args *args, lzt_session *s, const lzt_forecast
     return status;
 }
 
+/* What became of the rows, before the first step. */
+static void say_data(const lzt_session *s)
+{
+    lzt_dataset_report r;
+    lzt_data_say(s->train, "data");
+    lzt_dataset_get_report(s->train, &r);
+    if (r.split_off)
+        lzt_talk("data: %llu rows split off for evaluation, chosen by seed %llu", (unsigned long long)r.split_off,
+                 (unsigned long long)s->config->seed);
+    if (s->eval) lzt_data_say(s->eval, "eval data");
+}
+
 static lzt_status run_session(const lzt_args *args, lzt_session *s, lzt_error *err)
 {
     for (uint64_t i = 0; i < s->config->note.count; i++) lzt_talk("note: %s", s->config->note.item[i]);
@@ -291,6 +304,7 @@ static lzt_status run_session(const lzt_args *args, lzt_session *s, lzt_error *e
     if (!status) status = lzt_session_choose_plan(s, err);
     if (status) return status;
     predict(s, &forecast);
+    if (!lzt_args_flag(args, "quiet")) say_data(s);
     if (!lzt_args_flag(args, "quiet")) say_plan(s);
     if (!lzt_args_flag(args, "quiet") && forecast.price.seconds > 0)
         lzt_talk("predicted: %.4g s a step, %.1f MiB resident", forecast.price.seconds,

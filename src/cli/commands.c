@@ -21,6 +21,7 @@ static const lzt_command *const commands[] = {
     &lzt_command_sim,
     &lzt_command_doctor,
     &lzt_command_probe,
+    &lzt_command_data_convert,
     &lzt_command_data_inspect,
     &lzt_command_data_tokenize,
     &lzt_command_data_render,

@@ -7,6 +7,7 @@
 /* Each cmd_*.c defines its table as `const lzt_command lzt_command_NAME`; declare it here, list it in commands.c. */
 extern const lzt_command lzt_command_check;
 extern const lzt_command lzt_command_config_show;
+extern const lzt_command lzt_command_data_convert;
 extern const lzt_command lzt_command_data_inspect;
 extern const lzt_command lzt_command_data_render;
 extern const lzt_command lzt_command_data_tokenize;

@@ -1,6 +1,7 @@
 /* Counts, lengths and batches of a data set: see data_summary.h. */
 #include "cli/data_summary.h"
 
+#include "cli/data_counts.h"
 #include "cli/talk.h"
 
 #include <inttypes.h>
@@ -122,32 +123,23 @@ static double share(uint64_t part, uint64_t whole)
     return whole ? (double)part / (double)whole : 0;
 }
 
-static json_t *as_json(const summary *sum)
+static json_t *as_json(const lzt_dataset *dataset, const summary *sum)
 {
     const lzt_dataset_report *r = &sum->report;
     const filling *f = &sum->way[sum->chosen];
-    json_t *dropped =
-        json_pack("{s:I,s:I,s:I,s:I}", "bad", (json_int_t)r->dropped_bad, "too_long", (json_int_t)r->dropped_too_long,
-                  "cut", (json_int_t)r->dropped_cut, "untrained", (json_int_t)r->dropped_untrained);
-    json_t *j = json_pack("{s:I,s:I,s:o,s:I,s:I,s:o}", "rows_in", (json_int_t)r->rows_in, "rows_out",
-                          (json_int_t)r->rows_out, "dropped", dropped, "tokens", (json_int_t)r->tokens,
-                          "trained_tokens", (json_int_t)r->trained_tokens, "fill", lzt_talk_json_real(f->fill));
+    json_t *j = json_object();
+    lzt_data_put_counts(j, dataset);
     const struct {
         const char *key;
         uint64_t value;
-    } counts[] = {{"fully_masked", r->dropped_untrained + r->dropped_cut},
-                  {"truncated", r->truncated},
+    } counts[] = {{"tokens", r->tokens},
+                  {"trained_tokens", r->trained_tokens},
+                  {"fully_masked", r->dropped_untrained + r->dropped_cut},
                   {"longest", r->longest},
-                  {"blank_lines", r->blank_lines},
-                  {"replaced_text", r->replaced_text},
-                  {"nul_text", r->nul_text},
-                  {"double_bos", r->double_bos},
-                  {"control_text", r->control_text},
-                  {"first_bad_line", r->first_bad_line},
-                  {"first_dropped_line", r->first_dropped_line},
                   {"steps", f->steps}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         json_object_set_new(j, counts[i].key, json_integer((json_int_t)counts[i].value));
+    json_object_set_new(j, "fill", lzt_talk_json_real(f->fill));
     json_object_set_new(j, "trained_share", lzt_talk_json_real(share(r->trained_tokens, r->tokens)));
     json_object_set_new(j, "tokens_per_step", lzt_talk_json_real(f->tokens_per_step));
     json_t *lengths = json_array(), *ways = json_object();
@@ -208,7 +200,7 @@ lzt_status lzt_data_summary_print(lzt_dataset *dataset, const lzt_summary_option
     lzt_status s = measure_lengths(dataset, &sum, err);
     if (!s) s = measure_ways(dataset, o, &sum, err);
     if (s) return s;
-    if (o->json) return lzt_talk_json(as_json(&sum), err);
+    if (o->json) return lzt_talk_json(as_json(dataset, &sum), err);
     as_text(&sum);
     return LZT_OK;
 }

@@ -61,6 +61,7 @@ static void golden_rows(void **state)
     rows_are("read-ids", 0);
     rows_are("read-chat", 0);
     rows_are("read-empty", 0);
+    rows_are("read-broken", 0);
     rows_are("read-text", 1);
     rows_are("read-text", 5); /* in the second batch */
     rows_are("read-chat", 1);

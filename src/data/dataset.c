@@ -315,6 +315,8 @@ void lzt_dataset_close(lzt_dataset *d)
     lzt__json_free(&d->doc);
     lzt__rowmaker_fini(&d->maker);
     lzt__text_free(&d->row_text);
+    lzt__text_free(&d->converted);
+    lzt_template_close(d->own_chat);
     free(d->buf.ids);
     free(d->buf.labels);
     free(d->index);
@@ -377,6 +379,27 @@ lzt_status lzt_dataset_question(lzt_dataset *d, uint64_t row, lzt_question *ques
     if (!s && lzt__json_get(d->doc.node, "input_ids")) s = lzt__row_ask_pretokenised(&d->maker, where, &d->buf, err);
     if (s) return s;
     *question = (lzt_question){d->buf.ids, d->buf.count, d->maker.answer, d->maker.answer_size};
+    return LZT_OK;
+}
+
+lzt_status lzt_dataset_convert(lzt_dataset *d, uint64_t row, const char **text, uint64_t *size, lzt_error *err)
+{
+    assert(row < d->count);
+    lzt_dataset_report *r = &d->report;
+    uint64_t source_row = d->index[row].row;
+    *size = 0;
+    lzt_status s = lzt__row_convert(d, source_row, err);
+    if (s == LZT_ERR_DATA && d->o.on_bad_row == LZT_BAD_ROW_SKIP) {
+        r->dropped_bad++;
+        note_first(d, source_row, &r->first_bad_line, &r->first_bad_path);
+        return LZT_OK;
+    }
+    if (s) return s;
+    r->rows_out++;
+    r->replaced_text += d->doc.replaced > 0;
+    r->nul_text += d->doc.nuls > 0;
+    *text = d->converted.at;
+    *size = d->converted.bytes;
     return LZT_OK;
 }
 

@@ -2,6 +2,7 @@
  *
  *     row_source.c which files        rowfile.c   where their rows are
  *     row_make.c   a row as JSON, made, cut and judged        row_text.c, row_tokens.c   made by one family of formats
+ *     row_convert.c  or written as JSONL
  *     mix.c        which row stands where in an epoch         dataset.c   the index over all of it
  *     token_cache.c rows kept in a file                       dataset_cache.c   under which key, and when
  *
@@ -11,7 +12,7 @@
 #ifndef LZT_DATA_DATASET_H
 #define LZT_DATA_DATASET_H
 
-#include "data/jsontree.h"
+#include "data/jinja_value.h"
 #include "data/row_source.h"
 #include "data/token_cache.h"
 #include "lazytrain/data.h"
@@ -43,6 +44,7 @@ typedef struct lzt__rowmaker {
     bool question; /* make what the row asks, with the generation prompt, and keep its answer apart */
     char *answer;  /* [answer_size] of the last question; NUL behind it */
     uint64_t answer_size;
+    lzt__text *converted;      /* NULL, or where the conversation is written instead of being tokenised */
     uint8_t *wanted, *trained; /* scratch, by message and by token */
     uint64_t wanted_capacity, trained_capacity;
     lzt__json_doc doc; /* JSON inside a JSON string */
@@ -80,6 +82,8 @@ struct lzt_dataset {
     lzt__token_writer *writer; /* NULL: nothing is being written */
     lzt__token_key key;
     char cache_path[4096], cache_note[256];
+    lzt__text converted;    /* a row as normalised JSON */
+    lzt_template *own_chat; /* an arena for conversations that are only converted; NULL until then */
 };
 
 #define LZT__LAZY_BYTES (UINT64_C(256) << 20) /* larger files are not read whole at open */
@@ -105,6 +109,12 @@ typedef enum lzt__verdict { LZT__ROW_TRAINS, LZT__ROW_UNTRAINED, LZT__ROW_TOO_LO
 
 /* Makes the row in d->buf, cuts it and judges it. */
 lzt_status lzt__row_make(lzt_dataset *d, uint64_t row, bool *was_cut, lzt__verdict *verdict, lzt_error *err);
+/* The row as normalised JSON in d->converted. */
+lzt_status lzt__row_convert(lzt_dataset *d, uint64_t row, lzt_error *err);
+/* Appends {"messages": ..., "tools": ...}, or {"text": ...}. wanted[i]: message i is trained. */
+lzt_status lzt__convert_messages(lzt__text *out, lzt__arena *arena, const lzt__value *messages, const lzt__value *tools,
+                                 const uint8_t *wanted, lzt_error *err);
+lzt_status lzt__convert_text(lzt__text *out, const lzt__json *text, lzt_error *err);
 /* Loss-bearing tokens of a row. */
 uint64_t lzt__rowbuf_trained(const lzt__rowbuf *buf);
 

@@ -448,12 +448,14 @@ static lzt_status ask(conversation *c, lzt__rowbuf *buf)
 
 static lzt_status finish(conversation *c, lzt__rowbuf *buf)
 {
-    if (c->m->question) return ask(c, buf);
     lzt__rowmaker *m = c->m;
+    const lzt__value *tools = c->has_tools ? &c->tools : NULL;
+    if (m->question) return ask(c, buf);
+    if (m->converted) return lzt__convert_messages(m->converted, c->arena, &c->messages, tools, m->wanted, c->err);
     lzt_rendered text;
     lzt_encoding e;
     choose_trained(c);
-    lzt_status s = lzt__chat_render(m->chat, &c->messages, c->has_tools ? &c->tools : NULL, false, &text, c->err);
+    lzt_status s = lzt__chat_render(m->chat, &c->messages, tools, false, &text, c->err);
     if (s && c->err) { /* the row, and then where in the template */
         char place[512];
         snprintf(place, sizeof place, "%s", c->err->where);
@@ -527,6 +529,7 @@ static lzt_status text_row(conversation *c, const lzt__json *text, lzt__rowbuf *
 {
     if (!is_text(text)) return fail(c, "the text is not a string");
     if (c->m->question) return fail(c, "the row is a text, without question and answer");
+    if (c->m->converted) return lzt__convert_text(c->m->converted, text, c->err);
     return plain_text(c->m, text, buf, c->err);
 }
 
@@ -569,7 +572,7 @@ lzt_status lzt__row_text(lzt__rowmaker *m, const lzt__json *row, const char *whe
     conversation c = {.m = m, .where = where, .err = err};
     if (m->shape && m->shape->formatting != LZT__FORMAT_DETECTED) c.shape = m->shape;
     lzt_status s = c.shape ? shaped_row(&c, row, buf) : detected_row(&c, row, buf);
-    if (!s) note_bos(m, buf);
+    if (!s && !m->converted) note_bos(m, buf);
     if (s && err && !err->where[0]) snprintf(err->where, sizeof err->where, "%s", where);
     return s;
 }

@@ -7,6 +7,7 @@ The contents are made up here, so there is no other source or licence. `read-*` 
 """
 import math
 import os
+import struct
 
 import pyarrow as pa
 
@@ -66,6 +67,14 @@ write("read-chat", pa.table({
     "meta": pa.array([{"tags": [["a"], []]}, None], pa.struct([("tags", pa.list_(pa.list_(pa.utf8())))])),
 }), 1, file_format=True)
 write("read-empty", pa.table({"text": pa.array([], pa.utf8())}), 1)
+# Bytes that are not UTF-8, which pyarrow writes but does not read as text; our reader hands them on as they are.
+raw = [b"a\0b", b"\xc0\xaf", b"x\xffy", b"plain"]
+offsets = [sum(map(len, raw[:i])) for i in range(5)]
+column = pa.Array.from_buffers(pa.utf8(), 4, [None, pa.py_buffer(struct.pack("<5i", *offsets)), pa.py_buffer(b"".join(raw))])
+write("broken", pa.table({"text": column}), 4)
+os.rename(os.path.join(HERE, "broken.arrow"), os.path.join(HERE, "read-broken.arrow"))
+with open(os.path.join(HERE, "read-broken.jsonl"), "wb") as f:
+    f.writelines(b'{"text":"' + t.replace(b"\0", b"\\u0000") + b'"}\n' for t in raw)
 write("refuse-dictionary", pa.table({"text": pa.array(["a", "b", "a"]).dictionary_encode()}), 3)
 write("refuse-zstd", pa.table({"text": ["compressible " * 50]}), 3, compression="zstd")
 write("refuse-lz4", pa.table({"text": ["compressible " * 50]}), 3, compression="lz4")
