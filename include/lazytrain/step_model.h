@@ -2,15 +2,20 @@
  * source's problem (problem.h), which knows recompute, one window a layer and activations alone.
  *
  * Times are those that a profile gives the tasks of the compiled program, in picoseconds, of one micro-batch; a plan's
- * totals follow by adding what its placement does. The sums are a lower bound of the step's time (no lane can do its
- * work in less), so that a plan is checked by hand: see `lazytrain explain`. A step has two windows, each with the
- * traffic that really runs in it:
+ * totals follow by adding what its placement does, so that a plan is checked by hand: see `lazytrain explain`. A step
+ * has two windows, each with the traffic that really runs in it:
  *
  *     forward    compute: layer forwards              h2d: weights            d2h: boundaries that leave
  *                host: the pending optimizer step
  *     backward   compute: head, forwards again,       h2d: head's table,      d2h: gradients
  *                recomputed layers, backwards         weights not kept,
  *                host: norms, sums of gradients       boundaries that return
+ *
+ * The sums bound the step's time from below. No lane does its work in less; and the loss lies between the windows:
+ * before it come the forward's compute, every forward upload and every update of a weight, after it the backward's
+ * compute, every gradient's way down and every norm. (Boundaries may still leave, and backward's uploads already come,
+ * on the other side of it.) So bound_ps is the longest lane, or the longest of those before plus the longest of those
+ * after.
  *
  * Memory: `least_bytes` is what is alive at one moment, the head's, at the very least. The peak of a plan is its
  * compiled program's own, never less.
@@ -59,7 +64,7 @@ typedef struct lzt_step_model {
     lzt_step_layer *layer;                                         /* [layer_count] */
     uint64_t boundary_bytes, boundary_down_ps, boundary_up_ps;     /* of one boundary */
     uint64_t fixed_ps[LZT_STEP_WINDOW_COUNT][LZT_STEP_LANE_COUNT]; /* of a whole step, wherever objects lie */
-    uint64_t edge_ps; /* compute waits this long before its first layer can run, and after its last, in any plan */
+    uint64_t edge_ps[LZT_STEP_WINDOW_COUNT]; /* in any plan compute waits before its first layer, and after its last */
     uint64_t floor_bytes[LZT_STEP_MEMORY_COUNT]; /* the same: at the head; state and staging */
     uint64_t cap_bytes[LZT_STEP_MEMORY_COUNT];   /* 0: none */
     uint64_t
@@ -72,7 +77,7 @@ typedef struct lzt_step_model {
 typedef struct lzt_step_sum {
     uint64_t window_ps[LZT_STEP_WINDOW_COUNT][LZT_STEP_LANE_COUNT];
     uint64_t lane_ps[LZT_STEP_LANE_COUNT]; /* both windows */
-    uint64_t bound_ps;                     /* the longest lane, compute with its edges: the step takes at least this */
+    uint64_t bound_ps;                     /* the step takes at least this: see the top */
     uint64_t windows_ps;                   /* each window as long as its longest lane: what ranks candidates */
     uint64_t least_bytes[LZT_STEP_MEMORY_COUNT];
 } lzt_step_sum;

@@ -17,9 +17,7 @@ static void put_result(FILE *out, const lzt_plan *plan, const lzt_step_sum *sum)
             lzt_plan_status_name(plan->status), plan->solver, plan->solve_seconds);
     fprintf(out, "  %-36s %12.3f ms: no plan under these caps takes less\n", "bound (surrogate's optimum)",
             lzt_ms(plan->bound_ps));
-    fprintf(out,
-            "  %-36s %12.3f ms: its longest lane below (compute's with the edges, %.3f ms, in which it has to wait)\n",
-            "this plan's own sum", lzt_ms(sum->bound_ps), lzt_ms(m->edge_ps));
+    fprintf(out, "  %-36s %12.3f ms: the sums below\n", "this plan's own bound", lzt_ms(sum->bound_ps));
     double rest = lzt_ms(plan->objective_ps);
     fprintf(out, "  %-36s", "compute at work, waiting for lanes");
     for (int lane = 0; lane < LZT_STEP_LANE_COUNT; lane++) {
@@ -44,6 +42,10 @@ static void put_sums(FILE *out, const lzt_plan *plan, const lzt_step_sum *sum)
     }
     fprintf(out, "  %-10s", "step");
     for (int lane = 0; lane < LZT_STEP_LANE_COUNT; lane++) fprintf(out, " %14.3f %11s", lzt_ms(sum->lane_ps[lane]), "");
+    fprintf(out,
+            "\n  bound = the longest lane, or the longest before the loss (forward's compute + %.3f ms of edge, h2d, "
+            "cpu_optimizer)\n          + the longest after it (backward's compute + %.3f ms, d2h, cpu_optimizer)",
+            lzt_ms(m->edge_ps[LZT_STEP_FORWARD]), lzt_ms(m->edge_ps[LZT_STEP_BACKWARD]));
     fprintf(out, "\n  each layer's share is below, times %" PRIu64 " micro-batch%s\n", m->micro_batches,
             m->micro_batches > 1 ? "es" : "");
 }

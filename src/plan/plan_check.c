@@ -54,8 +54,8 @@ static void check_step(const lzt_plan *plan, lzt_violation_fn *note, void *arg, 
     e->recompute_ps = sum.window_ps[LZT_STEP_BACKWARD][LZT_STEP_COMPUTE];
     e->objective_ps = sum.bound_ps;
     if (!plan->status || plan->objective_ps >= sum.bound_ps) return;
-    snprintf(line, sizeof line, "objective_ms is %.5f, but one lane alone works for %.5f", lzt_ms(plan->objective_ps),
-             lzt_ms(sum.bound_ps));
+    snprintf(line, sizeof line, "objective_ms is %.5f, but the placement's own sums are %.5f",
+             lzt_ms(plan->objective_ps), lzt_ms(sum.bound_ps));
     violate(note, arg, e, line);
 }
 

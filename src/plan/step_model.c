@@ -83,7 +83,8 @@ lzt_status lzt_step_model_validate(const lzt_step_model *m, lzt_error *err)
     if (!status) status = in_range("step.boundary", m->boundary_down_ps, most_ps, err);
     if (!status) status = in_range("step.boundary", m->boundary_up_ps, most_ps, err);
     if (!status) status = in_range("step.boundary", m->boundary_bytes, BYTES_MAX, err);
-    if (!status) status = in_range("step.edge_ms", m->edge_ps, PART_PS_MAX, err);
+    if (!status) status = in_range("step.edge_ms", m->edge_ps[LZT_STEP_FORWARD], PART_PS_MAX, err);
+    if (!status) status = in_range("step.edge_ms", m->edge_ps[LZT_STEP_BACKWARD], PART_PS_MAX, err);
     if (!status) status = in_range("step.surrogate_ms", m->surrogate_ps, PART_PS_MAX, err);
     for (int lane = 0; lane < LZT_STEP_LANE_COUNT && !status; lane++) {
         status = in_range("step.waits_ms", m->waits_ps[lane], PART_PS_MAX, err);
@@ -125,6 +126,20 @@ static void add_boundary(const lzt_step_model *m, uint64_t i, lzt_tier tier, lzt
         backward[LZT_STEP_H2D] += count * m->boundary_up_ps;
 }
 
+static uint64_t most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void bound(const lzt_step_model *m, lzt_step_sum *s)
+{
+    const uint64_t *f = s->window_ps[LZT_STEP_FORWARD], *b = s->window_ps[LZT_STEP_BACKWARD];
+    uint64_t before = most(f[LZT_STEP_COMPUTE] + m->edge_ps[LZT_STEP_FORWARD], most(f[LZT_STEP_H2D], f[LZT_STEP_HOST]));
+    uint64_t after = most(b[LZT_STEP_COMPUTE] + m->edge_ps[LZT_STEP_BACKWARD], most(b[LZT_STEP_D2H], b[LZT_STEP_HOST]));
+    s->bound_ps = before + after;
+    for (int lane = 0; lane < LZT_STEP_LANE_COUNT; lane++) s->bound_ps = most(s->bound_ps, s->lane_ps[lane]);
+}
+
 void lzt_step_model_sum(const lzt_step_model *m, const lzt_tier *boundary, const bool *internals, const bool *weights,
                         lzt_step_sum *sum)
 {
@@ -144,8 +159,6 @@ void lzt_step_model_sum(const lzt_step_model *m, const lzt_tier *boundary, const
         }
         sum->windows_ps += longest;
     }
-    sum->bound_ps = sum->lane_ps[LZT_STEP_COMPUTE] + m->edge_ps;
-    sum->windows_ps += m->edge_ps;
-    for (int lane = 0; lane < LZT_STEP_LANE_COUNT; lane++)
-        if (sum->lane_ps[lane] > sum->bound_ps) sum->bound_ps = sum->lane_ps[lane];
+    sum->windows_ps += m->edge_ps[LZT_STEP_FORWARD] + m->edge_ps[LZT_STEP_BACKWARD];
+    bound(m, sum);
 }

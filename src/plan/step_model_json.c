@@ -65,8 +65,11 @@ lzt_status lzt__plan_put_step(FILE *out, const lzt_step_model *m, lzt_error *err
     fprintf(out, ",\n    \"waits_ms\": ");
     put_lanes(out, m->waits_ps);
     put_memories(out, "floor_bytes", m->floor_bytes);
-    fprintf(out, ",\n    \"edge_ms\": ");
-    lzt__plan_put_ms(out, m->edge_ps);
+    fprintf(out, ",\n    \"edge_ms\": {\"forward\": ");
+    lzt__plan_put_ms(out, m->edge_ps[LZT_STEP_FORWARD]);
+    fprintf(out, ", \"backward\": ");
+    lzt__plan_put_ms(out, m->edge_ps[LZT_STEP_BACKWARD]);
+    fputc('}', out);
     fprintf(out, ",\n    \"fixed_ms\": {\n      \"forward\": ");
     put_lanes(out, m->fixed_ps[LZT_STEP_FORWARD]);
     fprintf(out, ",\n      \"backward\": ");
@@ -126,7 +129,10 @@ static void read_scalars(const lzt__json_node *step, lzt_step_model *m)
     m->micro_batches = lzt__json_u64(step, "micro_batches", 1, 65536);
     read_memories(step, "cap_bytes", m->cap_bytes);
     read_memories(step, "floor_bytes", m->floor_bytes);
-    m->edge_ps = lzt__plan_member_ps(step, "edge_ms", LZT__PLAN_MS_MAX);
+    node = lzt__json_member(step, "edge_ms");
+    lzt__json_keys(&node, "forward backward");
+    for (int w = 0; w < LZT_STEP_WINDOW_COUNT; w++)
+        m->edge_ps[w] = lzt__plan_member_ps(&node, lzt_step_window_name((lzt_step_window)w), LZT__PLAN_MS_MAX);
     m->surrogate_ps = lzt__plan_member_ps(step, "surrogate_ms", LZT__PLAN_MS_MAX);
     node = lzt__json_member(step, "waits_ms");
     read_lanes(&node, m->waits_ps);

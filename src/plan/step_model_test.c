@@ -26,7 +26,8 @@ static void make(lzt_step_model *m)
     m->boundary_bytes = 10;
     m->boundary_down_ps = 5;
     m->boundary_up_ps = 6;
-    m->edge_ps = 7;
+    m->edge_ps[LZT_STEP_FORWARD] = 3;
+    m->edge_ps[LZT_STEP_BACKWARD] = 4;
     m->floor_bytes[LZT_STEP_DEVICE] = 2000;
     m->floor_bytes[LZT_STEP_RAM] = 9000;
     m->fixed_ps[LZT_STEP_FORWARD][LZT_STEP_HOST] = 1000;
@@ -49,7 +50,7 @@ static void sums_by_hand(void **state)
     assert_int_equal(s.window_ps[LZT_STEP_FORWARD][LZT_STEP_D2H], 2 * 5);
     assert_int_equal(s.window_ps[LZT_STEP_BACKWARD][LZT_STEP_D2H], 2 * 120);
     assert_int_equal(s.lane_ps[LZT_STEP_HOST], 1000);
-    assert_int_equal(s.bound_ps, 600 + 1770 + 7);
+    assert_int_equal(s.bound_ps, 1000 + 1770 + 4); /* the optimizer is longer than forward */
     assert_int_equal(s.windows_ps, 1000 + 1770 + 7);
     assert_int_equal(s.least_bytes[LZT_STEP_DEVICE], 2000 + 1001 + 500);
     assert_int_equal(s.least_bytes[LZT_STEP_RAM], 9010);
@@ -84,7 +85,7 @@ static void the_checker_knows_them(void **state)
     plan.device_bytes = 2030;
     plan.host_bytes = 9000;
     plan.status = LZT_PLAN_OPTIMAL;
-    plan.objective_ps = 600 + 50 + 2 * (600 + 240) + 7;
+    plan.objective_ps = 1000 + 50 + 2 * (600 + 240) + 4;
     lzt_plan copy;
     assert_int_equal(lzt_plan_copy(&copy, &plan, &err), LZT_OK);
     plan.step = NULL;

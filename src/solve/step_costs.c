@@ -113,8 +113,8 @@ static void add_edges(const priced *r, uint64_t times, lzt_step_model *m)
     double before = first; /* less what compute does for itself meanwhile */
     for (uint32_t i = 0; i < r->p->task_count; i++)
         if (r->p->task[i].lane == LZT_LANE_COMPUTE && r->end[i] <= first) before -= r->seconds[i];
-    double edges = before + makespan - last;
-    m->edge_ps += edges > 0 ? times * (uint64_t)(edges * 1e12) : 0;
+    if (before > 0) m->edge_ps[LZT_STEP_FORWARD] += times * (uint64_t)(before * 1e12);
+    if (makespan > last) m->edge_ps[LZT_STEP_BACKWARD] += times * (uint64_t)((makespan - last) * 1e12);
 }
 
 static lzt_status find_runs(const priced *r, uint64_t layers, layer_runs **runs, lzt_error *err)

@@ -181,7 +181,8 @@ static void random_model(uint64_t seed, lzt_step_model *m)
     m->boundary_bytes = 1 + lzt__rng_below(seed, 4, 0, 20);
     m->boundary_down_ps = lzt__rng_below(seed, 5, 0, 40);
     m->boundary_up_ps = lzt__rng_below(seed, 6, 0, 40);
-    m->edge_ps = lzt__rng_below(seed, 7, 0, 10);
+    m->edge_ps[0] = lzt__rng_below(seed, 7, 0, 10);
+    m->edge_ps[1] = lzt__rng_below(seed, 7, 1, 10);
     m->floor_bytes[0] = lzt__rng_below(seed, 8, 0, 10);
     m->floor_bytes[1] = lzt__rng_below(seed, 9, 0, 10);
     for (int k = 0; k < LZT_STEP_WINDOW_COUNT * LZT_STEP_LANE_COUNT; k++)

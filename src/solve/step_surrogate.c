@@ -230,9 +230,11 @@ static uint64_t value_of(const choice *c, uint64_t r, lzt__step_goal goal)
                                  b[LZT_STEP_COMPUTE] - c->internals->saved_ps + s->recompute_ps[r]};
     const uint64_t d2h[2] = {f[LZT_STEP_D2H] + moved * m->boundary_down_ps, b[LZT_STEP_D2H]};
     if (goal == LZT__STEP_BOUND) {
-        uint64_t value = most(compute[0] + compute[1] + m->edge_ps, f_h2d + b_h2d);
-        value = most(value, d2h[0] + d2h[1]);
-        return most(value, f[LZT_STEP_HOST] + b[LZT_STEP_HOST]);
+        uint64_t before = most(compute[0] + m->edge_ps[LZT_STEP_FORWARD], most(f_h2d, f[LZT_STEP_HOST]));
+        uint64_t after = most(compute[1] + m->edge_ps[LZT_STEP_BACKWARD], most(d2h[1], b[LZT_STEP_HOST]));
+        uint64_t lanes = most(most(compute[0] + compute[1], f_h2d + b_h2d),
+                              most(d2h[0] + d2h[1], f[LZT_STEP_HOST] + b[LZT_STEP_HOST]));
+        return most(before + after, lanes);
     }
     uint64_t forward = most(most(compute[0], f_h2d), most(d2h[0], f[LZT_STEP_HOST]));
     uint64_t backward = most(most(compute[1], b_h2d), most(d2h[1], b[LZT_STEP_HOST]));
