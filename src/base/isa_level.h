@@ -7,7 +7,8 @@
  *
  * The plain file beside it declares lzt__norm_code_v2, _avx2 and _avx512 and picks by LZT_ISA_PICK(kern->build, ...).
  * Vector width and arithmetic come from vmath.h, so that one source serves all three. The levels above avx512 run the
- * avx512 build and let oneDNN use the BF16 instructions.
+ * avx512 build, let oneDNN use the BF16 instructions, and have loops of their own on the BF16 dot product: kern/cpu's
+ * files *_bf16.c are compiled once, for it.
  */
 #ifndef LZT_BASE_ISA_LEVEL_H
 #define LZT_BASE_ISA_LEVEL_H

@@ -68,8 +68,14 @@ static void run_part(void *arg, uint32_t part, uint32_t part_count)
     }
 }
 
-static const lzt_attention_code *pick(const lzt_kern_cpu *kern)
+bool lzt__attention_by_bf16(const lzt_kern_cpu *kern, const lzt_kern_call *call)
 {
+    return call->dtype == LZT_DTYPE_BF16 && kern->isa >= LZT_ISA_AVX512_BF16 && call->dim[3] % 2 == 0;
+}
+
+static const lzt_attention_code *pick(const lzt_kern_cpu *kern, const lzt_kern_call *call)
+{
+    if (lzt__attention_by_bf16(kern, call)) return &lzt__attention_code_bf16;
     return LZT_ISA_PICK(kern->build, lzt__attention_code);
 }
 
@@ -87,7 +93,7 @@ static uint64_t tile_of(const lzt_attention_code *code, const lzt_kern_call *cal
 
 uint64_t lzt__cpu_attention_fwd_scratch(const lzt_kern_cpu *kern, const lzt_kern_call *call)
 {
-    const lzt_attention_code *code = pick(kern);
+    const lzt_attention_code *code = pick(kern, call);
     return kern->threads * part_bytes(code, tile_of(code, call), call->dim[1] / call->dim[2], call->dim[3]);
 }
 
@@ -96,7 +102,7 @@ lzt_status lzt__cpu_attention_fwd(lzt_kern_cpu *kern, const lzt_kern_call *call,
     lzt_status status = lzt__attention_check(call, err);
     if (status) return status;
     const uint64_t *dim = call->dim;
-    const lzt_attention_code *code = pick(kern);
+    const lzt_attention_code *code = pick(kern, call);
     const lzt_batch_header *batch = lzt__batch(call);
     job j = {.attention = {.q = call->ptr[1],
                            .k = call->ptr[2],

@@ -1,5 +1,5 @@
 /* Attention on the CPU: what the operator (attention.c, attention_bwd.c) and its inner tiles (attention_isa.c,
- * attention_bwd_isa.c) share.
+ * attention_bwd_isa.c; attention_bf16.c, attention_bwd_bf16.c) share.
  *
  * Everything is counted from the beginning of a document, so that a document's results are the same bit for bit
  * whether it stands alone or packed with others, and whichever thread computes it:
@@ -24,6 +24,8 @@ enum {
     ATTENTION_TILE_MAX = 256, /* forward: queries a tile */
     ATTENTION_CHUNK = 192     /* backward: queries and keys of a unit */
 };
+
+struct lzt_kern_cpu;
 
 /* One call's operands. Strides in elements. */
 typedef struct lzt_attention {
@@ -65,18 +67,29 @@ typedef struct lzt_attention_code {
 typedef struct lzt_attention_bwd_code {
     uint64_t columns;
     uint64_t (*scratch_floats)(uint64_t tile, uint64_t group, uint64_t head_dim);
-    /* delta of tokens begin .. end - 1, all query heads */
-    void (*delta)(const lzt_attention_grad *g, uint64_t begin, uint64_t end);
     /* what the unit's queries and keys (at most ATTENTION_CHUNK each) give to each other's dq, dk and dv; first: that
      * is set, else added to */
     void (*run)(const lzt_attention_grad *g, const lzt_attention_unit *unit, bool first, float *scratch);
+} lzt_attention_bwd_code;
+
+typedef struct lzt_attention_row_code {
+    /* delta of tokens begin .. end - 1, all query heads */
+    void (*delta)(const lzt_attention_grad *g, uint64_t begin, uint64_t end);
     /* dst[i] = src[i] rounded to BF16 */
     void (*round_row)(const float *src, uint16_t *dst, uint64_t count);
-} lzt_attention_bwd_code;
+} lzt_attention_row_code;
 
 extern const lzt_attention_code lzt__attention_code_v2, lzt__attention_code_avx2, lzt__attention_code_avx512;
 extern const lzt_attention_bwd_code lzt__attention_bwd_code_v2, lzt__attention_bwd_code_avx2,
     lzt__attention_bwd_code_avx512;
+extern const lzt_attention_row_code lzt__attention_row_code_v2, lzt__attention_row_code_avx2,
+    lzt__attention_row_code_avx512;
+/* for BF16 and an even head_dim, from LZT_ISA_AVX512_BF16 on */
+extern const lzt_attention_code lzt__attention_code_bf16;
+extern const lzt_attention_bwd_code lzt__attention_bwd_code_bf16;
+
+/* Whether the tiles of attention_bf16.c and attention_bwd_bf16.c serve this call. */
+bool lzt__attention_by_bf16(const struct lzt_kern_cpu *kern, const lzt_kern_call *call);
 
 /* Errors: LZT_ERR_INTERNAL: head counts, scale or documents that attention cannot have. */
 lzt_status lzt__attention_check(const lzt_kern_call *call, lzt_error *err);

@@ -22,6 +22,7 @@ enum { TILE_FLOATS = 8192 };
 typedef struct job {
     lzt_attention_grad grad;
     const lzt_attention_bwd_code *code;
+    const lzt_attention_row_code *rows;
     const int32_t *document_begin;
     uint64_t documents, tokens, round, cost;
     char *scratch;
@@ -92,7 +93,7 @@ static void delta_part(void *arg, uint32_t part, uint32_t part_count)
     const job *j = arg;
     uint64_t begin, end;
     lzt__team_split(j->tokens, 16, part, part_count, &begin, &end);
-    j->code->delta(&j->grad, begin, end);
+    j->rows->delta(&j->grad, begin, end);
 }
 
 static void round_part(void *arg, uint32_t part, uint32_t part_count)
@@ -104,11 +105,12 @@ static void round_part(void *arg, uint32_t part, uint32_t part_count)
     lzt__team_split(j->tokens, 16, part, part_count, &begin, &end);
     for (uint64_t t = begin; t < end; t++)
         for (int i = 0; i < 3; i++)
-            j->code->round_row(sums[i] + t * j->grad.ld_sum, j->out[i] + t * j->ld_out, columns[i]);
+            j->rows->round_row(sums[i] + t * j->grad.ld_sum, j->out[i] + t * j->ld_out, columns[i]);
 }
 
-static const lzt_attention_bwd_code *pick(const lzt_kern_cpu *kern)
+static const lzt_attention_bwd_code *pick(const lzt_kern_cpu *kern, const lzt_kern_call *call)
 {
+    if (lzt__attention_by_bf16(kern, call)) return &lzt__attention_bwd_code_bf16;
     return LZT_ISA_PICK(kern->build, lzt__attention_bwd_code);
 }
 
@@ -127,7 +129,7 @@ typedef struct layout {
 static layout scratch_layout(const lzt_kern_cpu *kern, const lzt_kern_call *call)
 {
     const uint64_t *dim = call->dim;
-    const lzt_attention_bwd_code *code = pick(kern);
+    const lzt_attention_bwd_code *code = pick(kern, call);
     layout l = {.sums = lzt__scratch_align(dim[0] * dim[1] * sizeof(float))};
     uint64_t columns = call->dtype == LZT_DTYPE_BF16 ? (dim[1] + 2 * dim[2]) * dim[3] : 0;
     l.parts = l.sums + lzt__scratch_align(dim[0] * columns * sizeof(float));
@@ -169,7 +171,8 @@ static void fill_job(const lzt_kern_cpu *kern, const lzt_kern_call *call, job *j
                         .dk = call->ptr[8],
                         .dv = call->ptr[9],
                         .ld_sum = dim[6]},
-               .code = pick(kern),
+               .code = pick(kern, call),
+               .rows = LZT_ISA_PICK(kern->build, lzt__attention_row_code),
                .document_begin = lzt_batch_document(call->ptr[0], dim[0]),
                .documents = lzt__batch(call)->document_count,
                .tokens = lzt__batch(call)->token_count,

@@ -15,8 +15,6 @@
 
 #include <assert.h>
 
-enum { KEY_GROUP = 24 }; /* keys of one product for dV and dK: those of its panels that see none of them are left out */
-
 /* Where the pieces of the scratch lie. */
 typedef struct plan {
     uint64_t group, panels, wide; /* panels of a tile; head_dim in whole tiles */
@@ -137,27 +135,13 @@ static void key_product(const plan *p, const float *s, const float *x, uint64_t 
 static void block_keys(const lzt_attention *a, const plan *p, uint64_t begin, uint64_t count, uint64_t chunk,
                        uint64_t block, uint64_t block_end)
 {
-    for (uint64_t key = block; key < block_end; key += KEY_GROUP) {
-        uint64_t keys = block_end - key < KEY_GROUP ? block_end - key : KEY_GROUP;
-        uint64_t first = 0, end = (count + TILE_COLUMNS - 1) / TILE_COLUMNS;
-        while (first < end) {
-            uint64_t query = begin + first * TILE_COLUMNS;
-            attention_range see =
-                attention_seen(query, attention_left(begin + count, query), a->window, key, key + keys);
-            if (see.begin < see.end || see.begin >= key + keys) break;
-            first++; /* before every key of the group */
-        }
-        while (end > first) {
-            uint64_t query = begin + (end - 1) * TILE_COLUMNS;
-            attention_range see =
-                attention_seen(query, attention_left(begin + count, query), a->window, key, key + keys);
-            if (see.begin < see.end) break;
-            end--; /* past the window of every key of the group */
-        }
-        if (first == end) continue;
-        uint64_t row = (key - chunk) * p->wide;
-        key_product(p, p->p, p->d_o, key - block, keys, first * p->group, end * p->group, p->dv + row);
-        key_product(p, p->ds, p->q, key - block, keys, first * p->group, end * p->group, p->dk + row);
+    for (uint64_t key = block; key < block_end; key += ATTENTION_KEY_GROUP) {
+        uint64_t keys = block_end - key < ATTENTION_KEY_GROUP ? block_end - key : ATTENTION_KEY_GROUP;
+        attention_range seeing = attention_seeing(begin, count, a->window, key, keys);
+        if (seeing.begin == seeing.end) continue;
+        uint64_t row = (key - chunk) * p->wide, first = seeing.begin * p->group, end = seeing.end * p->group;
+        key_product(p, p->p, p->d_o, key - block, keys, first, end, p->dv + row);
+        key_product(p, p->ds, p->q, key - block, keys, first, end, p->dk + row);
     }
 }
 
@@ -181,31 +165,6 @@ static void load_tile(const lzt_attention_grad *g, const plan *p, uint64_t token
         }
     }
     memset(p->dq, 0, panels * TILE_COLUMNS * p->wide * sizeof(float));
-}
-
-/* A row of a sum: set at the first contribution, added to later. */
-static void give_row(float *sum, const float *row, uint64_t count, bool first)
-{
-    if (first) {
-        memcpy(sum, row, count * sizeof(float));
-        return;
-    }
-    for (uint64_t i = 0; i < count; i += VW) {
-        uint64_t left = count - i;
-        vstore_left(sum, false, i, left, vload_left(sum, false, i, left) + vload_left(row, false, i, left));
-    }
-}
-
-static void give_tile(const lzt_attention_grad *g, const plan *p, uint64_t token, uint64_t count, uint64_t kv_head,
-                      bool first)
-{
-    uint64_t d = g->fwd.head_dim;
-    for (uint64_t panel = 0; panel < (count + TILE_COLUMNS - 1) / TILE_COLUMNS * p->group; panel++) {
-        uint64_t from = panel / p->group * TILE_COLUMNS, head = kv_head * p->group + panel % p->group;
-        for (uint64_t r = 0; r < attention_left(count, from); r++)
-            give_row(g->dq + (token + from + r) * g->ld_sum + head * d, p->dq + (panel * TILE_COLUMNS + r) * p->wide, d,
-                     first);
-    }
 }
 
 static void tile_step(const lzt_attention *a, const plan *p, const lzt_attention_unit *unit, uint64_t begin,
@@ -239,12 +198,9 @@ static void run(const lzt_attention_grad *g, const lzt_attention_unit *unit, boo
         uint64_t count = unit->count - done < a->tile ? unit->count - done : a->tile, begin = unit->begin + done;
         load_tile(g, &p, unit->document + begin, count, unit->kv_head);
         tile_step(a, &p, unit, begin, count);
-        give_tile(g, &p, unit->document + begin, count, unit->kv_head, first);
+        attention_give_tile(g, p.dq, p.wide, p.group, unit->document + begin, count, unit->kv_head, first);
     }
-    for (uint64_t j = 0; j < unit->key_count; j++) {
-        give_row(g->dk + (key_token + j) * g->ld_sum + kv_column, p.dk + j * p.wide, d, first);
-        give_row(g->dv + (key_token + j) * g->ld_sum + kv_column, p.dv + j * p.wide, d, first);
-    }
+    attention_give_keys(g, p.dk, p.dv, p.wide, key_token, unit->key_count, kv_column, first);
 }
 
 static void round_row(const float *src, uint16_t *dst, uint64_t count)
@@ -255,7 +211,7 @@ static void round_row(const float *src, uint16_t *dst, uint64_t count)
 const lzt_attention_bwd_code ISA(lzt__attention_bwd_code) = {
     .columns = TILE_COLUMNS,
     .scratch_floats = scratch_floats,
-    .delta = delta,
     .run = run,
-    .round_row = round_row,
 };
+
+const lzt_attention_row_code ISA(lzt__attention_row_code) = {.delta = delta, .round_row = round_row};

@@ -15,11 +15,6 @@
 
 #include <assert.h>
 
-/* What a panel carries from block to block. */
-typedef struct running {
-    float max[TILE_COLUMNS], sum[TILE_COLUMNS];
-} running;
-
 /* Where the pieces of the scratch lie, in floats. */
 typedef struct plan {
     uint64_t panels, panel_floats; /* panels of the tile; floats of a Q^T or O^T panel */
@@ -27,7 +22,7 @@ typedef struct plan {
     float *k, *v;                  /* [ATTENTION_KEYS][D] */
     float *s;                      /* [ATTENTION_KEYS][TILE_COLUMNS] */
     float *rows;                   /* [TILE_COLUMNS][D] */
-    running *state;                /* [panels] */
+    attention_running *state;      /* [panels] */
 } plan;
 
 static uint64_t scratch_floats(uint64_t tile, uint64_t group, uint64_t head_dim)
@@ -44,7 +39,7 @@ static plan cut_scratch(const lzt_attention *a, float *scratch)
     plan p = {.panels = a->tile / TILE_COLUMNS * group, .panel_floats = d * TILE_COLUMNS};
     p.qt = scratch;
     p.ot = p.qt + p.panels * p.panel_floats;
-    p.state = (running *)(p.ot + p.panels * p.panel_floats);
+    p.state = (attention_running *)(p.ot + p.panels * p.panel_floats);
     p.s = (float *)(p.state + p.panels);
     p.k = p.s + ATTENTION_KEYS * TILE_COLUMNS;
     p.v = p.k + ATTENTION_KEYS * d;
@@ -53,7 +48,7 @@ static plan cut_scratch(const lzt_attention *a, float *scratch)
 }
 
 /* The panel's part of a block: e^(scale (S - m)) in place of S, and the factor for what was summed before. */
-static void soften(float *s, uint64_t keys, float scale, running *state, vf factor[2])
+static void soften(float *s, uint64_t keys, float scale, attention_running *state, vf factor[2])
 {
     for (int half = 0; half < 2; half++) {
         float *column = s + half * VW;
@@ -90,26 +85,6 @@ static void panel_step(const lzt_attention *a, const plan *p, uint64_t panel, ui
                   VTILE_SCALE_ADD, factor);
 }
 
-/* Output and lse of one panel's queries. */
-static void finish_panel(const lzt_attention *a, const plan *p, uint64_t panel, uint64_t head, uint64_t token,
-                         uint64_t count)
-{
-    uint64_t d = a->head_dim;
-    float *ot = p->ot + panel * p->panel_floats;
-    running *state = &p->state[panel];
-    vf inverse[2] = {1.0f / vload(state->sum), 1.0f / vload(state->sum + VW)};
-    for (uint64_t i = 0; i < d; i++) {
-        vstore(ot + i * TILE_COLUMNS, vload(ot + i * TILE_COLUMNS) * inverse[0]);
-        vstore(ot + i * TILE_COLUMNS + VW, vload(ot + i * TILE_COLUMNS + VW) * inverse[1]);
-    }
-    attention_untranspose(ot, p->rows, d);
-    for (uint64_t r = 0; r < count; r++) {
-        attention_put_row(a->o, a->bf16, (token + r) * a->ldo + head * d, p->rows + r * d, d);
-        a->lse[head * a->capacity + token + r] =
-            (float)((double)state->max[r] * (double)a->scale + (double)logf(state->sum[r]));
-    }
-}
-
 static void run(const lzt_attention *a, const lzt_attention_unit *unit, float *scratch)
 {
     uint64_t d = a->head_dim, group = a->q_heads / a->kv_heads;
@@ -121,10 +96,7 @@ static void run(const lzt_attention *a, const lzt_attention_unit *unit, float *s
         attention_panel(a->q, a->bf16, a->ldq, doc + unit->begin + token, head * d, attention_left(unit->count, token),
                         d, p.rows, d, p.qt + panel * p.panel_floats);
         memset(p.ot + panel * p.panel_floats, 0, p.panel_floats * sizeof(float));
-        for (uint64_t r = 0; r < TILE_COLUMNS; r++) {
-            p.state[panel].max[r] = -INFINITY;
-            p.state[panel].sum[r] = 0;
-        }
+        attention_begin(&p.state[panel]);
     }
     uint64_t last = unit->begin + unit->count;
     uint64_t block = lzt__attention_first_key(unit->begin, a->window) / ATTENTION_KEYS * ATTENTION_KEYS;
@@ -140,7 +112,8 @@ static void run(const lzt_attention *a, const lzt_attention_unit *unit, float *s
     }
     for (uint64_t panel = 0; panel < across * group; panel++) {
         uint64_t token = panel / group * TILE_COLUMNS, head = unit->kv_head * group + panel % group;
-        finish_panel(a, &p, panel, head, doc + unit->begin + token, attention_left(unit->count, token));
+        attention_finish(a, p.ot + panel * p.panel_floats, p.rows, &p.state[panel], head, doc + unit->begin + token,
+                         attention_left(unit->count, token));
     }
 }
 

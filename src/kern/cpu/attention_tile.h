@@ -94,4 +94,96 @@ VINLINE void attention_put_row(void *dst, bool bf16, uint64_t index, const float
     }
 }
 
+/* What a panel of the forward carries from block to block: the maximum of S so far, the sum of e^(scale (S - max)). */
+typedef struct attention_running {
+    float max[TILE_COLUMNS], sum[TILE_COLUMNS];
+} attention_running;
+
+VINLINE void attention_begin(attention_running *state)
+{
+    for (uint64_t r = 0; r < TILE_COLUMNS; r++) {
+        state->max[r] = -INFINITY;
+        state->sum[r] = 0;
+    }
+}
+
+/* Output and lse of one panel's queries from its sums ot[d, TILE_COLUMNS]; rows[TILE_COLUMNS, d] is scratch. */
+VINLINE void attention_finish(const lzt_attention *a, float *ot, float *rows, const attention_running *state,
+                              uint64_t head, uint64_t token, uint64_t count)
+{
+    uint64_t d = a->head_dim;
+    vf inverse[2] = {1.0f / vload(state->sum), 1.0f / vload(state->sum + VW)};
+    for (uint64_t i = 0; i < d; i++) {
+        vstore(ot + i * TILE_COLUMNS, vload(ot + i * TILE_COLUMNS) * inverse[0]);
+        vstore(ot + i * TILE_COLUMNS + VW, vload(ot + i * TILE_COLUMNS + VW) * inverse[1]);
+    }
+    attention_untranspose(ot, rows, d);
+    for (uint64_t r = 0; r < count; r++) {
+        attention_put_row(a->o, a->bf16, (token + r) * a->ldo + head * d, rows + r * d, d);
+        a->lse[head * a->capacity + token + r] =
+            (float)((double)state->max[r] * (double)a->scale + (double)logf(state->sum[r]));
+    }
+}
+
+/* ---- backward ---- */
+
+enum { ATTENTION_KEY_GROUP = 24 }; /* keys of one product for dV and dK: panels that see none of them are left out */
+
+/* Of the panels of count queries from begin on, those that see any of the keys key .. key + keys - 1, as a range: all
+ * panels before the first come before the keys, all after the last are past the window of every key. */
+VINLINE attention_range attention_seeing(uint64_t begin, uint64_t count, uint64_t window, uint64_t key, uint64_t keys)
+{
+    attention_range r = {0, (count + TILE_COLUMNS - 1) / TILE_COLUMNS};
+    while (r.begin < r.end) {
+        uint64_t query = begin + r.begin * TILE_COLUMNS;
+        attention_range see = attention_seen(query, attention_left(begin + count, query), window, key, key + keys);
+        if (see.begin < see.end || see.begin >= key + keys) break;
+        r.begin++;
+    }
+    while (r.end > r.begin) {
+        uint64_t query = begin + (r.end - 1) * TILE_COLUMNS;
+        attention_range see = attention_seen(query, attention_left(begin + count, query), window, key, key + keys);
+        if (see.begin < see.end) break;
+        r.end--;
+    }
+    return r;
+}
+
+/* A row of a sum: set at the first contribution, added to later. */
+VINLINE void attention_give_row(float *sum, const float *row, uint64_t count, bool first)
+{
+    if (first) {
+        memcpy(sum, row, count * sizeof(float));
+        return;
+    }
+    for (uint64_t i = 0; i < count; i += VW) {
+        uint64_t left = count - i;
+        vstore_left(sum, false, i, left, vload_left(sum, false, i, left) + vload_left(row, false, i, left));
+    }
+}
+
+/* dq[panels * TILE_COLUMNS, wide] of count queries from token on to the sums. */
+VINLINE void attention_give_tile(const lzt_attention_grad *g, const float *dq, uint64_t wide, uint64_t group,
+                                 uint64_t token, uint64_t count, uint64_t kv_head, bool first)
+{
+    uint64_t d = g->fwd.head_dim;
+    for (uint64_t panel = 0; panel < (count + TILE_COLUMNS - 1) / TILE_COLUMNS * group; panel++) {
+        uint64_t from = panel / group * TILE_COLUMNS, head = kv_head * group + panel % group;
+        for (uint64_t r = 0; r < attention_left(count, from); r++)
+            attention_give_row(g->dq + (token + from + r) * g->ld_sum + head * d,
+                               dq + (panel * TILE_COLUMNS + r) * wide, d, first);
+    }
+}
+
+/* dk and dv[count, wide] of keys from token on to the sums. */
+VINLINE void attention_give_keys(const lzt_attention_grad *g, const float *dk, const float *dv, uint64_t wide,
+                                 uint64_t token, uint64_t count, uint64_t column, bool first)
+{
+    for (uint64_t j = 0; j < count; j++) {
+        uint64_t at = (token + j) * g->ld_sum + column;
+        attention_give_row(g->dk + at, dk + j * wide, g->fwd.head_dim, first);
+        attention_give_row(g->dv + at, dv + j * wide, g->fwd.head_dim, first);
+    }
+}
+
 #endif

@@ -143,9 +143,9 @@ typedef struct check_kerns {
 
 CHECK_INLINE check_kerns check_kerns_create(void)
 {
-    static const char *const isas[] = {"x86-64-v2", "avx2", "avx512"};
+    static const char *const isas[] = {"x86-64-v2", "avx2", "avx512", "avx512-bf16"};
     check_kerns all = {.count = 0};
-    for (int isa = 0; isa < 3; isa++)
+    for (int isa = 0; isa < 4; isa++)
         for (uint32_t threads = 1; threads <= 3; threads++) {
             lzt_kern_cpu_options options = LZT_KERN_CPU_OPTIONS_INIT;
             options.threads = threads;

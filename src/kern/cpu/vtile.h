@@ -1,12 +1,15 @@
-/* Products of small f32 matrices that lie in cache, for attention's *_isa.c files.
+/* Products of small matrices that lie in cache, for attention's and the thin product's *_isa.c and *_bf16.c files.
  *
- * vtile_product computes M <= 6 rows of TILE_COLUMNS columns in registers:
+ * vtile_product computes up to TILE_ROWS rows of TILE_COLUMNS columns in registers:
  *
  *     c[i, 0..TILE_COLUMNS) = sum over segments s and k of a[s][i, k] * b[s][k, 0..TILE_COLUMNS)
  *
  * a is read one element at a time and may have any strides, so that neither a row-major nor a column-major a is ever
  * transposed; b's rows are read as two vectors. A product over several panels of queries is one with several segments.
  * The order of the sum is the order of k, whatever the row: a row's result does not depend on its place in the tile.
+ *
+ * Elements are F32. In *_bf16.c files, which alone are compiled for AVX512-BF16, an element is a pair of BF16
+ * neighbours along the sum (vpair.h), and a step adds both products.
  */
 #ifndef LZT_KERN_CPU_VTILE_H
 #define LZT_KERN_CPU_VTILE_H
@@ -14,12 +17,25 @@
 #include "kern/cpu/vfast.h"
 
 #define TILE_COLUMNS (2 * VW)
+#if VW == 16
+#define TILE_ROWS 12 /* 24 sums, two vectors of b and one element of a in 32 registers */
+#else
+#define TILE_ROWS 6
+#endif
+
+#ifdef __AVX512BF16__
+typedef uint32_t vtile_element;
+typedef vu vtile_vector;
+#else
+typedef float vtile_element;
+typedef vf vtile_vector;
+#endif
 
 /* What becomes of a product: stored, added to what is there, or added to what is there times a factor per column. */
 typedef enum vtile_mode { VTILE_STORE, VTILE_ADD, VTILE_SCALE_ADD } vtile_mode;
 
 typedef struct vtile_operand {
-    const float *p;
+    const vtile_element *p;
     uint64_t row, column; /* strides in elements; of b the columns are adjacent and only row counts */
     uint64_t segment;     /* from one segment to the next */
 } vtile_operand;
@@ -27,6 +43,22 @@ typedef struct vtile_operand {
 typedef struct vtile_sum {
     uint64_t segments, depth;
 } vtile_sum;
+
+VINLINE vf vtile_step(vf sum, vtile_vector a, vtile_vector b)
+{
+#ifdef __AVX512BF16__
+    return (vf)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
+#else
+    return vfma(a, b, sum);
+#endif
+}
+
+VINLINE vtile_vector vtile_load(const vtile_element *p)
+{
+    vtile_vector v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
 
 VINLINE void vtile_emit(float *c, vf x0, vf x1, vtile_mode mode, const vf *factor)
 {
@@ -41,50 +73,54 @@ VINLINE void vtile_emit(float *c, vf x0, vf x1, vtile_mode mode, const vf *facto
     vstore(c + VW, x1);
 }
 
-#define VTILE_STEP(i)                                                                                                  \
-    if (M > i) {                                                                                                       \
-        vf x = vset1(pa[i * a.row]);                                                                                   \
-        c##i##0 = vfma(x, b0, c##i##0);                                                                                \
-        c##i##1 = vfma(x, b1, c##i##1);                                                                                \
-    }
-#define VTILE_EMIT(i)                                                                                                  \
-    if (M > i) vtile_emit(c + i * ldc, c##i##0, c##i##1, mode, factor);
-
-/* M is a constant; the accumulators stay in registers. */
-VINLINE void vtile_rows(const int M, vtile_operand a, vtile_operand b, vtile_sum sum, float *c, uint64_t ldc,
-                        vtile_mode mode, const vf *factor)
+/* M <= TILE_ROWS is a constant; the sums stay in registers. */
+VINLINE void vtile_rows(const int M, const vtile_operand *a, const vtile_operand *b, vtile_sum sum, float *c,
+                        uint64_t ldc, vtile_mode mode, const vf *factor)
 {
-    vf c00 = {0}, c01 = {0}, c10 = {0}, c11 = {0}, c20 = {0}, c21 = {0};
-    vf c30 = {0}, c31 = {0}, c40 = {0}, c41 = {0}, c50 = {0}, c51 = {0};
+    vf acc[TILE_ROWS][2];
+#pragma GCC unroll 12
+    for (int i = 0; i < M; i++) acc[i][0] = acc[i][1] = vset1(0);
     for (uint64_t s = 0; s < sum.segments; s++) {
-        const float *pa = a.p + s * a.segment, *pb = b.p + s * b.segment;
-        for (uint64_t k = 0; k < sum.depth; k++) {
-            vf b0 = vload(pb), b1 = vload(pb + VW);
-            VTILE_STEP(0) VTILE_STEP(1) VTILE_STEP(2) VTILE_STEP(3) VTILE_STEP(4) VTILE_STEP(5) pa += a.column;
-            pb += b.row;
+        const vtile_element *pa = a->p + s * a->segment, *pb = b->p + s * b->segment;
+        for (uint64_t k = 0; k < sum.depth; k++, pa += a->column, pb += b->row) {
+            vtile_vector b0 = vtile_load(pb), b1 = vtile_load(pb + VW);
+#pragma GCC unroll 12
+            for (int i = 0; i < M; i++) {
+                vtile_vector x = pa[(uint64_t)i * a->row] - (vtile_vector){0};
+                acc[i][0] = vtile_step(acc[i][0], x, b0);
+                acc[i][1] = vtile_step(acc[i][1], x, b1);
+            }
         }
     }
-    VTILE_EMIT(0) VTILE_EMIT(1) VTILE_EMIT(2) VTILE_EMIT(3) VTILE_EMIT(4) VTILE_EMIT(5)
+#pragma GCC unroll 12
+    for (int i = 0; i < M; i++) vtile_emit(c + (uint64_t)i * ldc, acc[i][0], acc[i][1], mode, factor);
 }
 
-/* Any number of rows: in sixes, the last 7 to 11 in two halves, so that no piece is too small to fill the pipeline. */
-VINLINE void vtile_product(uint64_t rows, vtile_operand a, vtile_operand b, vtile_sum sum, float *c, uint64_t ldc,
-                           vtile_mode mode, const vf *factor)
+/* Any number of rows: in whole tiles, the last one and a part in two halves, so that no piece is too small to fill the
+ * pipeline. */
+static __attribute__((noinline, unused)) void vtile_product(uint64_t rows, vtile_operand a, vtile_operand b,
+                                                            vtile_sum sum, float *c, uint64_t ldc, vtile_mode mode,
+                                                            const vf *factor)
 {
+#define VTILE_CASE(M)                                                                                                  \
+    case M: vtile_rows(M, &a, &b, sum, c, ldc, mode, factor); break;
     while (rows) {
-        uint64_t take = rows >= 12 ? 6 : rows > 6 ? rows - rows / 2 : rows;
+        uint64_t take = rows >= 2 * TILE_ROWS ? TILE_ROWS : rows > TILE_ROWS ? rows - rows / 2 : rows;
         switch (take) {
-        case 6: vtile_rows(6, a, b, sum, c, ldc, mode, factor); break;
-        case 5: vtile_rows(5, a, b, sum, c, ldc, mode, factor); break;
-        case 4: vtile_rows(4, a, b, sum, c, ldc, mode, factor); break;
-        case 3: vtile_rows(3, a, b, sum, c, ldc, mode, factor); break;
-        case 2: vtile_rows(2, a, b, sum, c, ldc, mode, factor); break;
-        default: vtile_rows(1, a, b, sum, c, ldc, mode, factor); break;
+            VTILE_CASE(1)
+            VTILE_CASE(2)
+            VTILE_CASE(3) VTILE_CASE(4) VTILE_CASE(5)
+#if TILE_ROWS > 6
+                VTILE_CASE(6) VTILE_CASE(7) VTILE_CASE(8) VTILE_CASE(9) VTILE_CASE(10) VTILE_CASE(11)
+#endif
+                    default : vtile_rows(TILE_ROWS, &a, &b, sum, c, ldc, mode, factor);
+            break;
         }
         a.p += take * a.row;
         c += take * ldc;
         rows -= take;
     }
+#undef VTILE_CASE
 }
 
 typedef float vtile_f4 __attribute__((vector_size(16)));
