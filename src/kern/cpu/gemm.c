@@ -1,4 +1,5 @@
-/* The portable matrix product: blocking, the split over the team, and the choice of oneDNN. See gemm.h.
+/* The portable matrix product: blocking, the split over the team, and the choice of oneDNN or the
+ * thin product. See gemm.h.
  *
  * C is cut into a grid of rectangles, one per thread; a thread cuts its rectangle into macro blocks of at most
  * BLOCK_N columns, sums each over blocks of K, and packs what it needs itself, so that no thread waits for another:
@@ -14,6 +15,7 @@
 #include "kern/cpu/gemm.h"
 
 #include "kern/cpu/gemm_isa.h"
+#include "kern/cpu/gemm_thin.h"
 #include "kern/cpu/kern_cpu.h"
 #include "kern/cpu/onednn.h"
 
@@ -197,6 +199,8 @@ static bool by_onednn(const lzt_kern_cpu *kern, const lzt_gemm *g)
 
 uint64_t lzt__gemm_scratch_bytes(const lzt_kern_cpu *kern, const lzt_gemm *g)
 {
+    const lzt_thin_code *thin = lzt__thin_code(kern, g);
+    if (thin) return lzt__thin_scratch_bytes(kern, thin, g);
     uint64_t own = kern->threads * scratch_layout(code_of(kern->build), g, kern->threads).total;
     uint64_t onednn = by_onednn(kern, g) ? lzt__scratch_align(lzt__onednn_scratch_bytes(kern->onednn, g)) : 0;
     return own > onednn ? own : onednn;
@@ -212,6 +216,11 @@ lzt_status lzt__gemm(lzt_kern_cpu *kern, const lzt_gemm *g, void *scratch, uint6
     assert(valid_dtype(g->a_dtype) && valid_dtype(g->b_dtype) && valid_dtype(g->c_dtype));
     assert(!g->accumulate || (g->c_dtype == LZT_DTYPE_F32 && !g->bias && !g->residual));
     if (!g->m || !g->n) return LZT_OK;
+    const lzt_thin_code *thin = lzt__thin_code(kern, g);
+    if (thin) {
+        lzt__thin_run(kern, thin, g, scratch, scratch_bytes);
+        return LZT_OK;
+    }
     bool done = false;
     lzt_status status = LZT_OK;
     if (by_onednn(kern, g)) status = lzt__onednn_gemm(kern->onednn, g, scratch, scratch_bytes, &done, err);

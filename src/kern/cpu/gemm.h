@@ -24,6 +24,9 @@
 
 struct lzt_kern_cpu;
 
+/* Up to this K a product may be thin: a tile's columns of B stay in the first cache, all of B in the second. */
+enum { LZT_GEMM_THIN_K = 256 };
+
 typedef struct lzt_gemm {
     uint64_t m, n, k; /* any; k == 0 gives bias + residual */
     const void *a;    /* [M,K], or [K,M] with trans_a */
@@ -33,6 +36,7 @@ typedef struct lzt_gemm {
     lzt_dtype a_dtype, b_dtype, c_dtype; /* F32 or BF16 */
     bool trans_a, trans_b;
     bool accumulate;      /* C += ...: F32 C only, without bias and residual */
+    bool thin;            /* K is small (LZT_GEMM_THIN_K), C large: see gemm_thin.h; trans_a alone, F32 C */
     const void *bias;     /* [N] of c_dtype, or NULL */
     const void *residual; /* [M,N] of c_dtype, or NULL; may be c with the same leading dimension */
 } lzt_gemm;

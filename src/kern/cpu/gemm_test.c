@@ -92,7 +92,7 @@ static double reference(const lzt_gemm *g, const operand *a, const operand *b, u
 }
 
 typedef struct variant {
-    bool trans_a, trans_b, accumulate, bias, residual, alias;
+    bool trans_a, trans_b, accumulate, bias, residual, alias, thin;
     lzt_dtype a, b, c;
     uint64_t gap; /* leading dimensions exceed the rows by it */
 } variant;
@@ -128,8 +128,23 @@ static void try_shape(lzt_kern_cpu *one, lzt_kern_cpu *three, uint64_t m, uint64
     memcpy(c.data, before.data, c_bytes);
     memcpy(again.data, before.data, c_bytes);
     if (v->alias) memcpy(residual.data, before.data, c_bytes);
-    lzt_gemm g = {m,   n,    k,    a.data, b.data,     c.data,     lda,           ldb,  ldc,
-                  ldc, v->a, v->b, v->c,   v->trans_a, v->trans_b, v->accumulate, NULL, NULL};
+    lzt_gemm g = {.m = m,
+                  .n = n,
+                  .k = k,
+                  .a = a.data,
+                  .b = b.data,
+                  .c = c.data,
+                  .lda = lda,
+                  .ldb = ldb,
+                  .ldc = ldc,
+                  .ld_residual = ldc,
+                  .a_dtype = v->a,
+                  .b_dtype = v->b,
+                  .c_dtype = v->c,
+                  .trans_a = v->trans_a,
+                  .trans_b = v->trans_b,
+                  .accumulate = v->accumulate,
+                  .thin = v->thin};
     if (v->bias) g.bias = bias.data;
     if (v->residual) g.residual = v->alias ? c.data : residual.data;
     run_guarded(one, &g, &g);
@@ -145,8 +160,8 @@ static void try_shape(lzt_kern_cpu *one, lzt_kern_cpu *three, uint64_t m, uint64
 }
 
 static const uint64_t shapes[][3] = {
-    {1, 1, 1},    {1, 17, 5},    {7, 1, 3},     {5, 33, 64},   {6, 16, 8},       {12, 32, 31}, {13, 47, 129},
-    {97, 65, 66}, {40, 50, 520}, {391, 15, 37}, {3, 530, 511}, {100, 100, 1030}, {2, 9, 0},
+    {1, 1, 1},    {1, 17, 5},    {7, 1, 3},     {5, 33, 64},   {6, 16, 8},    {12, 32, 31},     {13, 47, 129},
+    {97, 65, 66}, {40, 50, 520}, {391, 15, 37}, {250, 70, 95}, {3, 530, 511}, {100, 100, 1030}, {2, 9, 0},
 };
 
 static const variant variants[] = {
@@ -167,6 +182,22 @@ static const variant variants[] = {
     {.a = LZT_DTYPE_BF16, .b = LZT_DTYPE_BF16, .c = LZT_DTYPE_BF16, .gap = 7},
     {.trans_a = true, .a = LZT_DTYPE_BF16, .b = LZT_DTYPE_BF16, .c = LZT_DTYPE_F32, .accumulate = true},
     {.trans_a = true, .a = LZT_DTYPE_BF16, .b = LZT_DTYPE_F32, .c = LZT_DTYPE_F32, .bias = true},
+    {.trans_a = true,
+     .a = LZT_DTYPE_F32,
+     .b = LZT_DTYPE_F32,
+     .c = LZT_DTYPE_F32,
+     .accumulate = true,
+     .thin = true,
+     .gap = 3},
+    {.trans_a = true, .a = LZT_DTYPE_F32, .b = LZT_DTYPE_F32, .c = LZT_DTYPE_F32, .thin = true},
+    {.trans_a = true,
+     .a = LZT_DTYPE_BF16,
+     .b = LZT_DTYPE_BF16,
+     .c = LZT_DTYPE_F32,
+     .accumulate = true,
+     .thin = true,
+     .gap = 1},
+    {.trans_a = true, .a = LZT_DTYPE_BF16, .b = LZT_DTYPE_BF16, .c = LZT_DTYPE_F32, .thin = true},
 };
 
 static void all_shapes(lzt_isa isa, const char *gemm, bool compare)
@@ -182,7 +213,7 @@ static void all_shapes(lzt_isa isa, const char *gemm, bool compare)
 static void test_own(void **state)
 {
     (void)state;
-    for (int isa = 0; isa <= LZT_ISA_AVX512; isa++) {
+    for (int isa = 0; isa <= LZT_ISA_AVX512_BF16; isa++) {
         if (!lzt__isa_supported((lzt_isa)isa))
             print_message("%s: not on this CPU\n", lzt__isa_name((lzt_isa)isa));
         else

@@ -20,6 +20,7 @@ typedef struct chunk {
     lzt_dtype dtype;
     uint64_t hidden, vocabulary;
     uint64_t begin, end, row_count; /* tokens of the chunk; those that bear loss */
+    uint64_t capacity;              /* rows that there may be */
     const void *h, *w;
     void *dh;
     float *dw;
@@ -92,7 +93,8 @@ static lzt_gemm dw_product(const chunk *c)
                       .b_dtype = c->dtype,
                       .c_dtype = LZT_DTYPE_F32,
                       .trans_a = true,
-                      .accumulate = !c->first};
+                      .accumulate = !c->first,
+                      .thin = c->capacity <= LZT_GEMM_THIN_K};
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -100,10 +102,16 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+static uint64_t row_capacity(const lzt_kern_call *call)
+{
+    return call->dim[4] < call->dim[0] ? call->dim[4] : call->dim[0];
+}
+
 static layout scratch_layout(const lzt_kern_cpu *kern, const lzt_kern_call *call)
 {
-    uint64_t rows = call->dim[4] < call->dim[0] ? call->dim[4] : call->dim[0];
-    chunk c = {.dtype = call->dtype, .hidden = call->dim[1], .vocabulary = call->dim[2], .row_count = rows};
+    uint64_t rows = row_capacity(call);
+    chunk c = {
+        .dtype = call->dtype, .hidden = call->dim[1], .vocabulary = call->dim[2], .row_count = rows, .capacity = rows};
     uint64_t packed_bytes = lzt__scratch_align(rows * c.hidden * lzt_dtype_bytes(c.dtype));
     lzt_gemm logits = logits_product(&c), dh = dh_product(&c), dw = dw_product(&c);
     layout at;
@@ -132,6 +140,7 @@ static chunk open_chunk(const lzt_kern_cpu *kern, const lzt_kern_call *call)
                .vocabulary = call->dim[2],
                .begin = call->dim[3],
                .end = call->dim[3] + call->dim[4],
+               .capacity = row_capacity(call),
                .h = call->ptr[1],
                .w = call->ptr[2],
                .dh = call->ptr[4],

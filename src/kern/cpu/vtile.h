@@ -103,18 +103,24 @@ static __attribute__((noinline, unused)) void vtile_product(uint64_t rows, vtile
                                                             const vf *factor)
 {
 #define VTILE_CASE(M)                                                                                                  \
-    case M: vtile_rows(M, &a, &b, sum, c, ldc, mode, factor); break;
+    case M: vtile_rows(M, &a, &b, sum, c, ldc, mode, factor); break
     while (rows) {
         uint64_t take = rows >= 2 * TILE_ROWS ? TILE_ROWS : rows > TILE_ROWS ? rows - rows / 2 : rows;
         switch (take) {
-            VTILE_CASE(1)
-            VTILE_CASE(2)
-            VTILE_CASE(3) VTILE_CASE(4) VTILE_CASE(5)
+            VTILE_CASE(1);
+            VTILE_CASE(2);
+            VTILE_CASE(3);
+            VTILE_CASE(4);
+            VTILE_CASE(5);
 #if TILE_ROWS > 6
-                VTILE_CASE(6) VTILE_CASE(7) VTILE_CASE(8) VTILE_CASE(9) VTILE_CASE(10) VTILE_CASE(11)
+            VTILE_CASE(6);
+            VTILE_CASE(7);
+            VTILE_CASE(8);
+            VTILE_CASE(9);
+            VTILE_CASE(10);
+            VTILE_CASE(11);
 #endif
-                    default : vtile_rows(TILE_ROWS, &a, &b, sum, c, ldc, mode, factor);
-            break;
+        default: vtile_rows(TILE_ROWS, &a, &b, sum, c, ldc, mode, factor); break;
         }
         a.p += take * a.row;
         c += take * ldc;
