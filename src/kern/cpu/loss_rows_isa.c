@@ -6,7 +6,7 @@
 #include "kern/cpu/loss_rows_isa.h"
 
 #include "base/isa_level.h"
-#include "kern/cpu/vmath.h"
+#include "kern/cpu/vfast.h"
 
 #include <math.h>
 
@@ -16,7 +16,7 @@ static float row_max(const float *row, uint64_t count)
 {
     vf most = vset1(-INFINITY);
     uint64_t i = 0;
-    for (; i + VW <= count; i += VW) most = vmax(vload(row + i), most);
+    for (; i + VW <= count; i += VW) most = vmax_fast(vload(row + i), most);
     float result = vmax_lane(most);
     for (; i < count; i++) result = row[i] > result ? row[i] : result;
     return result;
@@ -28,12 +28,12 @@ VINLINE float exp_block(float *row, uint64_t count, float max, bool keep)
     vf sum = {0};
     uint64_t i = 0;
     for (; i + VW <= count; i += VW) {
-        vf e = vexp(vload(row + i) - max);
+        vf e = vexp_fast(vload(row + i) - max);
         if (keep) vstore(row + i, e);
         sum += e;
     }
     if (i < count) {
-        vf e = vexp(vload_part(row + i, count - i) - max);
+        vf e = vexp_fast(vload_part(row + i, count - i) - max);
         float lane[VW] = {0};
         vstore_part(lane, e, count - i);
         if (keep) vstore_part(row + i, e, count - i);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #if defined(__AVX512F__)
+#include <immintrin.h>
 #define VW 16
 #elif defined(__AVX2__)
 #define VW 8
@@ -45,18 +46,31 @@ VINLINE void vstore(float *p, vf v)
     memcpy(p, &v, sizeof v);
 }
 
+/* by hand where compilers take __builtin_convertvector apart */
 VINLINE vf vfrom_bf16(vh h)
 {
+#if VW == 16
+    return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)h), 16);
+#else
     return (vf)(__builtin_convertvector(h, vu) << 16);
+#endif
 }
 
 /* rounds to nearest even; NaN stays NaN */
 VINLINE vh vto_bf16(vf v)
 {
+#if VW == 16
+    __m512i bits = (__m512i)v, odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i up = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+    up = _mm512_mask_or_epi32(up, _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q), bits,
+                              _mm512_set1_epi32(0x400000));
+    return (vh)_mm512_cvtepi32_epi16(_mm512_srli_epi32(up, 16));
+#else
     vu u = (vu)v;
     vu rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
     vu nan = (vu)(v != v);
     return __builtin_convertvector((rounded & ~nan) | (((u >> 16) | 0x40u) & nan), vh);
+#endif
 }
 
 VINLINE vf vload_bf16(const uint16_t *p)
