@@ -106,7 +106,8 @@ typedef enum lzt_op {
      * sees itself and the window-1 before it), tile (query rows a block; 0: the kernel's own).  real[0]: scale > 0.
      * lse is the natural logarithm of the sum of e^(scale q.k). Nothing is counted from anywhere but a document's
      * beginning: its rows of o, lse, dq, dk and dv are the same bits alone and packed, at any T; a NaN stays in its
-     * document. On the CPU the tile shows in the bits of backward, not of forward. */
+     * document. On the CPU the tile shows in the bits of backward, not of forward. With BF16 operands the probabilities
+     * and the gradients of the scores may be rounded to BF16 for their products; lse and all sums are F32. */
     LZT_OP_ATTENTION_FWD,
 
     /* ptr: batch, q, k, v, o, lse, do[T, Q*D], dq (ld Lq'), dk (ld Lk'), dv (ld Lv').  dim: T, Q, K, D, L of q and k
