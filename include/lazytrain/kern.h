@@ -29,7 +29,8 @@ extern "C" {
  *     64 + 4T          int32 target[T]            the id that position t predicts, or -1: bears no loss
  *     64 + 8T          int32 document_begin[T+1]  document d is tokens document_begin[d] .. document_begin[d+1]-1
  *
- * Documents do not attend to each other. */
+ * Documents do not attend to each other. In generation nothing bears loss, and target[d] is the sequence of the
+ * key-value cache that document d belongs to: its tokens are those at position[..] of that sequence. */
 typedef struct lzt_batch_header {
     uint32_t token_count;      /* n, 1..T */
     uint32_t document_count;   /* 1..n */
@@ -49,6 +50,11 @@ static inline int32_t *lzt_batch_position(const void *batch)
 static inline int32_t *lzt_batch_target(const void *batch, uint64_t capacity)
 {
     return (int32_t *)((char *)(uintptr_t)batch + 64 + 4 * capacity);
+}
+/* Generation: the sequence of document d. */
+static inline int32_t *lzt_batch_sequence(const void *batch, uint64_t capacity)
+{
+    return lzt_batch_target(batch, capacity);
 }
 static inline int32_t *lzt_batch_document(const void *batch, uint64_t capacity)
 {
@@ -77,7 +83,8 @@ typedef enum lzt_op {
     LZT_OP_RMSNORM_BWD,
 
     /* y = x w^T + bias + residual, rounded once.  ptr: batch, x[T,K], w[N,K], bias[N]?, residual[T,N]?, y[T,N].
-     * dim: T, K, N.  y may be residual. */
+     * dim: T, K, N.  y may be residual. real[0] 1: the bits of a row depend on that row alone and not on how many
+     * there are, so that a token gets the same ones in a prompt and by itself. */
     LZT_OP_LINEAR_FWD,
 
     /* dx = dy w.  ptr: batch, dy[T,N], w[N,K], dx[T,K].  dim: T, K, N */
@@ -104,6 +111,8 @@ typedef enum lzt_op {
     /* Causal attention within documents, grouped queries (query head h reads kv head h / (Q/K)).  ptr: batch, q (ld
      * Lq), k (ld Lk), v (ld Lv), o[T, Q*D], lse f32[Q, T].  dim: T, Q, K, D, Lq, Lk, Lv, window (0: none; else a token
      * sees itself and the window-1 before it), tile (query rows a block; 0: the kernel's own).  real[0]: scale > 0.
+     * real[1] 1: with the arithmetic of ATTENTION_CACHED, so
+     * that its bits are those.
      * lse is the natural logarithm of the sum of e^(scale q.k). Nothing is counted from anywhere but a document's
      * beginning: its rows of o, lse, dq, dk and dv are the same bits alone and packed, at any T; a NaN stays in its
      * document. On the CPU the tile shows in the bits of backward, not of forward. With BF16 operands the probabilities
@@ -131,7 +140,7 @@ typedef enum lzt_op {
     LZT_OP_CAST,
 
     /* For each document the id with the largest logit at its last token (the lowest id on a tie), and the logits.
-     * ptr: batch, h[T,H], w[V,H], id int32[T], logits f32[T, V]? (row d: document d).  dim: T, H, V */
+     * ptr: batch, h[T,H], w[V,H], id int32[T], logits f32[T, V]? (row d: document d).  dim: T, H, V. Bits by row. */
     LZT_OP_GREEDY,
 
     /* A whole decoder layer whose operators do not exist yet: sized, placed, priced and simulated, never run; a backend
@@ -140,6 +149,15 @@ typedef enum lzt_op {
      * internals anew and no output. */
     LZT_OP_LAYER_FWD,
     LZT_OP_LAYER_BWD,
+
+    /* Keys and values of every token to their places in the cache.  ptr: batch, k (ld Lk), v (ld Lv), keys[B, S, C],
+     * values[B, S, C].  dim: T, C columns, Lk, Lv, B sequences, S positions of each */
+    LZT_OP_CACHE_STORE,
+
+    /* Attention of one new token a document (document_count = token_count) over its sequence's cache, itself included:
+     * the bits that ATTENTION_FWD gives the token in its whole document.  ptr: batch, q (ld Lq), keys[B, S, K*D],
+     * values[B, S, K*D], o[T, Q*D].  dim: T, Q, K, D, Lq, B, S, window.  real[0]: scale > 0 */
+    LZT_OP_ATTENTION_CACHED,
 
     LZT_OP_COUNT
 } lzt_op;

@@ -41,6 +41,8 @@ double lzt_op_flops(const lzt_kern_call *call, uint64_t token_count)
     case LZT_OP_GREEDY: return 2 * d[1] * d[2];
     case LZT_OP_LAYER_FWD:
     case LZT_OP_LAYER_BWD: return n * call->real[0] + call->real[1] * attention_pairs(n, d[2]);
+    case LZT_OP_ATTENTION_CACHED: return 4 * n * d[1] * d[3] * (d[7] > 0 && d[7] < d[6] ? d[7] : d[6]);
+    case LZT_OP_CACHE_STORE:
     case LZT_OP_ROPE_TABLE:
     case LZT_OP_CAST:
     case LZT_OP_NONE:

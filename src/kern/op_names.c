@@ -21,6 +21,8 @@ static const char *const names[LZT_OP_COUNT] = {
     [LZT_OP_GREEDY] = "greedy",
     [LZT_OP_LAYER_FWD] = "layer_fwd",
     [LZT_OP_LAYER_BWD] = "layer_bwd",
+    [LZT_OP_CACHE_STORE] = "cache_store",
+    [LZT_OP_ATTENTION_CACHED] = "attention_cached",
 };
 
 const char *lzt_op_name(lzt_op op)

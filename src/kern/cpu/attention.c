@@ -70,6 +70,7 @@ static void run_part(void *arg, uint32_t part, uint32_t part_count)
 
 bool lzt__attention_by_bf16(const lzt_kern_cpu *kern, const lzt_kern_call *call)
 {
+    if (call->real[1] > 0) return false; /* the arithmetic of ATTENTION_CACHED */
     return call->dtype == LZT_DTYPE_BF16 && kern->isa >= LZT_ISA_AVX512_BF16 && call->dim[3] % 2 == 0;
 }
 

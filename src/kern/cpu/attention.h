@@ -62,6 +62,10 @@ typedef struct lzt_attention_code {
     uint64_t (*scratch_floats)(uint64_t tile, uint64_t group, uint64_t head_dim);
     /* output and lse of the unit's queries (at most tile of them) over all keys that they see */
     void (*run)(const lzt_attention *a, const lzt_attention_unit *unit, float *scratch);
+    /* output of the one query at position begin, in row document of q and o, over a document of keys and values whose
+     * rows begin at k and v; the same bits as run's. scratch: that of a tile of `columns` and a group of
+     * lzt__attention_group_panels */
+    void (*run_one)(const lzt_attention *a, const lzt_attention_unit *unit, float *scratch);
 } lzt_attention_code;
 
 typedef struct lzt_attention_bwd_code {
@@ -108,6 +112,12 @@ static inline uint64_t lzt__attention_tile(uint64_t asked, uint64_t target_float
                           : target_floats / (group * head_dim) / columns * columns;
     if (tile < columns) return columns;
     return tile < limit ? tile : limit;
+}
+
+/* Panels that hold one query of each head of a group. */
+static inline uint64_t lzt__attention_group_panels(uint64_t group, uint64_t columns)
+{
+    return (group + columns - 1) / columns;
 }
 
 /* The first key that query t sees. */

@@ -33,10 +33,9 @@ static uint64_t scratch_floats(uint64_t tile, uint64_t group, uint64_t head_dim)
     return lzt__attention_round_up(floats, 16);
 }
 
-static plan cut_scratch(const lzt_attention *a, float *scratch)
+static plan cut_scratch(uint64_t panels, uint64_t d, float *scratch)
 {
-    uint64_t d = a->head_dim, group = a->q_heads / a->kv_heads;
-    plan p = {.panels = a->tile / TILE_COLUMNS * group, .panel_floats = d * TILE_COLUMNS};
+    plan p = {.panels = panels, .panel_floats = d * TILE_COLUMNS};
     p.qt = scratch;
     p.ot = p.qt + p.panels * p.panel_floats;
     p.state = (attention_running *)(p.ot + p.panels * p.panel_floats);
@@ -68,16 +67,17 @@ static void soften(float *s, uint64_t keys, float scale, attention_running *stat
     }
 }
 
-/* One panel against keys first .. end-1 of the block that begins at block_begin. */
-static void panel_step(const lzt_attention *a, const plan *p, uint64_t panel, uint64_t query, uint64_t block_begin,
-                       uint64_t first, uint64_t end)
+/* One panel against keys first .. end-1 of the block that begins at block_begin. masked: its columns are the queries
+ * from query on, which do not all see the same keys. */
+static void panel_step(const lzt_attention *a, const plan *p, uint64_t panel, bool masked, uint64_t query,
+                       uint64_t block_begin, uint64_t first, uint64_t end)
 {
     uint64_t d = a->head_dim, skip = first - block_begin, keys = end - first;
     float *qt = p->qt + panel * p->panel_floats, *ot = p->ot + panel * p->panel_floats;
     vtile_product(keys, (vtile_operand){.p = p->k + skip * d, .row = d, .column = 1},
                   (vtile_operand){.p = qt, .row = TILE_COLUMNS}, (vtile_sum){1, d}, p->s, TILE_COLUMNS, VTILE_STORE,
                   NULL);
-    attention_mask(p->s, query, first, end, a->window, -INFINITY);
+    if (masked) attention_mask(p->s, query, first, end, a->window, -INFINITY);
     vf factor[2];
     soften(p->s, keys, a->scale, &p->state[panel], factor);
     vtile_product(d, (vtile_operand){.p = p->v + skip * d, .row = 1, .column = d},
@@ -89,7 +89,7 @@ static void run(const lzt_attention *a, const lzt_attention_unit *unit, float *s
 {
     uint64_t d = a->head_dim, group = a->q_heads / a->kv_heads;
     uint64_t across = (unit->count + TILE_COLUMNS - 1) / TILE_COLUMNS, doc = unit->document;
-    plan p = cut_scratch(a, scratch);
+    plan p = cut_scratch(a->tile / TILE_COLUMNS * group, d, scratch);
     assert(unit->count >= 1 && across * group <= p.panels);
     for (uint64_t panel = 0; panel < across * group; panel++) {
         uint64_t token = panel / group * TILE_COLUMNS, head = unit->kv_head * group + panel % group;
@@ -107,7 +107,7 @@ static void run(const lzt_attention *a, const lzt_attention_unit *unit, float *s
         for (uint64_t panel = 0; panel < across * group; panel++) {
             uint64_t query = unit->begin + panel / group * TILE_COLUMNS;
             attention_range see = attention_seen(query, attention_left(last, query), a->window, block, block_end);
-            if (see.begin < see.end) panel_step(a, &p, panel, query, block, see.begin, see.end);
+            if (see.begin < see.end) panel_step(a, &p, panel, true, query, block, see.begin, see.end);
         }
     }
     for (uint64_t panel = 0; panel < across * group; panel++) {
@@ -117,8 +117,40 @@ static void run(const lzt_attention *a, const lzt_attention_unit *unit, float *s
     }
 }
 
+/* A panel holds the heads of the group, all of which see the same keys. A lane does what it does in run, where keys
+ * that its query does not see add exact zeros; blocks of keys are the same, so the bits are. */
+static void run_one(const lzt_attention *a, const lzt_attention_unit *unit, float *scratch)
+{
+    uint64_t d = a->head_dim, group = a->q_heads / a->kv_heads, last = unit->begin + 1;
+    uint64_t panels = lzt__attention_group_panels(group, TILE_COLUMNS);
+    uint64_t first = lzt__attention_first_key(unit->begin, a->window);
+    plan p = cut_scratch(panels, d, scratch);
+    for (uint64_t panel = 0; panel < panels; panel++) {
+        uint64_t head = unit->kv_head * group + panel * TILE_COLUMNS;
+        attention_panel(a->q, a->bf16, d, 0, unit->document * a->ldq + head * d,
+                        attention_left(group, panel * TILE_COLUMNS), d, p.rows, d, p.qt + panel * p.panel_floats);
+        memset(p.ot + panel * p.panel_floats, 0, p.panel_floats * sizeof(float));
+        attention_begin(&p.state[panel]);
+    }
+    for (uint64_t block = first / ATTENTION_KEYS * ATTENTION_KEYS; block < last; block += ATTENTION_KEYS) {
+        uint64_t end = block + ATTENTION_KEYS < last ? block + ATTENTION_KEYS : last;
+        uint64_t begin = first > block ? first : block, skip = (begin - block) * d;
+        attention_gather(a->k, a->bf16, a->ldk, begin, unit->kv_head * d, end - begin, d, p.k + skip, d);
+        attention_gather(a->v, a->bf16, a->ldv, begin, unit->kv_head * d, end - begin, d, p.v + skip, d);
+        for (uint64_t panel = 0; panel < panels; panel++)
+            panel_step(a, &p, panel, false, unit->begin, block, begin, end);
+    }
+    for (uint64_t panel = 0; panel < panels; panel++) {
+        uint64_t head = unit->kv_head * group + panel * TILE_COLUMNS;
+        attention_normalise(p.ot + panel * p.panel_floats, p.rows, &p.state[panel], d);
+        for (uint64_t r = 0; r < attention_left(group, panel * TILE_COLUMNS); r++)
+            attention_put_row(a->o, a->bf16, unit->document * a->ldo + (head + r) * d, p.rows + r * d, d);
+    }
+}
+
 const lzt_attention_code ISA(lzt__attention_code) = {
     .columns = TILE_COLUMNS,
     .scratch_floats = scratch_floats,
     .run = run,
+    .run_one = run_one,
 };

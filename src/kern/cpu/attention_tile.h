@@ -107,17 +107,23 @@ VINLINE void attention_begin(attention_running *state)
     }
 }
 
-/* Output and lse of one panel's queries from its sums ot[d, TILE_COLUMNS]; rows[TILE_COLUMNS, d] is scratch. */
-VINLINE void attention_finish(const lzt_attention *a, float *ot, float *rows, const attention_running *state,
-                              uint64_t head, uint64_t token, uint64_t count)
+/* rows[TILE_COLUMNS, d] = the outputs of one panel's queries from its sums ot[d, TILE_COLUMNS]. */
+VINLINE void attention_normalise(float *ot, float *rows, const attention_running *state, uint64_t d)
 {
-    uint64_t d = a->head_dim;
     vf inverse[2] = {1.0f / vload(state->sum), 1.0f / vload(state->sum + VW)};
     for (uint64_t i = 0; i < d; i++) {
         vstore(ot + i * TILE_COLUMNS, vload(ot + i * TILE_COLUMNS) * inverse[0]);
         vstore(ot + i * TILE_COLUMNS + VW, vload(ot + i * TILE_COLUMNS + VW) * inverse[1]);
     }
     attention_untranspose(ot, rows, d);
+}
+
+/* Output and lse of one panel's queries; rows[TILE_COLUMNS, d] is scratch. */
+VINLINE void attention_finish(const lzt_attention *a, float *ot, float *rows, const attention_running *state,
+                              uint64_t head, uint64_t token, uint64_t count)
+{
+    uint64_t d = a->head_dim;
+    attention_normalise(ot, rows, state, d);
     for (uint64_t r = 0; r < count; r++) {
         attention_put_row(a->o, a->bf16, (token + r) * a->ldo + head * d, rows + r * d, d);
         a->lse[head * a->capacity + token + r] =

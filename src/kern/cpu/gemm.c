@@ -193,7 +193,7 @@ static uint32_t grid_rows(const lzt_gemm *g, const lzt_gemm_code *code, uint32_t
 
 static bool by_onednn(const lzt_kern_cpu *kern, const lzt_gemm *g)
 {
-    if (!kern->onednn || g->a_dtype != g->b_dtype) return false;
+    if (!kern->onednn || g->rows_apart || g->a_dtype != g->b_dtype) return false;
     return g->a_dtype == LZT_DTYPE_BF16 ? kern->onednn_bf16 : kern->onednn_f32 && g->c_dtype == LZT_DTYPE_F32;
 }
 

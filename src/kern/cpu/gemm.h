@@ -35,6 +35,7 @@ typedef struct lzt_gemm {
     uint64_t lda, ldb, ldc, ld_residual;
     lzt_dtype a_dtype, b_dtype, c_dtype; /* F32 or BF16 */
     bool trans_a, trans_b;
+    bool rows_apart;      /* the bits of a row of C depend on no other row, nor on M: never oneDNN */
     bool accumulate;      /* C += ...: F32 C only, without bias and residual */
     bool thin;            /* K is small (LZT_GEMM_THIN_K), C large: see gemm_thin.h; trans_a alone, F32 C */
     const void *bias;     /* [N] of c_dtype, or NULL */

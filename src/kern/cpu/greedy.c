@@ -30,7 +30,8 @@ static lzt_gemm product(const lzt_kern_call *call, uint64_t rows, const void *h,
                       .a_dtype = call->dtype,
                       .b_dtype = call->dtype,
                       .c_dtype = LZT_DTYPE_F32,
-                      .trans_b = true};
+                      .trans_b = true,
+                      .rows_apart = true};
 }
 
 static uint64_t h_bytes(const lzt_kern_call *call)

@@ -44,7 +44,9 @@ typedef struct lzt_kern_cpu {
     OP(SWIGLU_BWD, swiglu_bwd)                                                                                         \
     OP(LOSS_CHUNK, loss_chunk)                                                                                         \
     OP(CAST, cast)                                                                                                     \
-    OP(GREEDY, greedy)
+    OP(GREEDY, greedy)                                                                                                 \
+    OP(CACHE_STORE, cache_store)                                                                                       \
+    OP(ATTENTION_CACHED, attention_cached)
 
 #define LZT_KERN_CPU_DECLARE(upper, lower)                                                                             \
     lzt_status lzt__cpu_##lower(lzt_kern_cpu *kern, const lzt_kern_call *call, lzt_error *err);                        \

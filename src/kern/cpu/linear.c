@@ -20,6 +20,7 @@ static lzt_gemm forward(const lzt_kern_call *call, uint64_t tokens)
                       .b_dtype = call->dtype,
                       .c_dtype = call->dtype,
                       .trans_b = true,
+                      .rows_apart = call->real[0] > 0,
                       .bias = call->ptr[3],
                       .residual = call->ptr[4]};
 }
