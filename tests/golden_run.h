@@ -4,6 +4,7 @@
 
 #include "lazytrain/auto_plan.h"
 #include "lazytrain/run.h"
+#include "lazytrain/train.h"
 #include "base/safetensors.h"
 
 #include <jansson.h>
@@ -102,7 +103,8 @@ typedef struct engine_choice {
     bool checked;
     uint64_t seed;
     int32_t drop_dependency;
-    bool generate, logits, inference;
+    lzt_cache_shape cache;
+    bool logits, inference;
 } engine_choice;
 
 static inline lzt_engine *engine_for(const lzt_model *model, const engine_choice *choice)
@@ -133,7 +135,7 @@ static inline lzt_engine *engine_for(const lzt_model *model, const engine_choice
     options.model = model;
     options.plan = choice->plan ? choice->plan : &own;
     options.training = !choice->inference;
-    options.generate = choice->generate;
+    options.cache = choice->cache;
     options.logits = choice->logits;
     options.micro_batches = choice->micro_batches;
     options.drop_dependency = choice->drop_dependency;

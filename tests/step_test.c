@@ -70,7 +70,8 @@ static lzt_program *compile(const fixture *f, const lzt_plan *plan, lzt_variant 
                                 .kern = f->kern,
                                 .variant = variant,
                                 .update = update,
-                                .micro_batches = micro_batches};
+                                .micro_batches = micro_batches,
+                                .cache = {5, 40, 30, update}};
     if (lzt_step_compile(&options, &program, &err)) fail_msg("%s: %s", err.where, err.message);
     lzt_state_layout_destroy(layout);
     return program;

@@ -48,6 +48,11 @@ _lazytrain() {
         "eval --max-seq-length") COMPREPLY=(); return ;;
         "eval --tokenizer") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "eval --template") COMPREPLY=(); return ;;
+        "eval --samples") COMPREPLY=(); return ;;
+        "eval --max-new-tokens") COMPREPLY=(); return ;;
+        "eval --answer-pattern") COMPREPLY=(); return ;;
+        "eval --answers") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "eval --device-cap") COMPREPLY=(); return ;;
         "generate --model") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "generate --prompt-ids") COMPREPLY=(); return ;;
         "generate --prompt") COMPREPLY=(); return ;;
@@ -178,7 +183,7 @@ _lazytrain() {
     esac
     case "$command" in
         "train") options="--help --dry-run --device-cap --dump-gradients --trace --quiet --json" ;;
-        "eval") options="--help --model --dataset --dtype --batch-size --max-seq-length --tokenizer --template --json" ;;
+        "eval") options="--help --model --dataset --dtype --batch-size --max-seq-length --tokenizer --template --exact-match --samples --max-new-tokens --answer-pattern --answers --device-cap --json" ;;
         "generate") options="--help --model --prompt-ids --prompt --max-new-tokens --dtype --tokenizer --json" ;;
         "bench gemm") options="--help --shape --tokens --dtype --gemm --isa --threads --repeats --json" ;;
         "bench step") options="--help --model --batch --seq --dtype --steps --warmup --plan --device-cap --link-gbps --compute-slowdown --profile --json" ;;

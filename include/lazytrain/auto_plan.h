@@ -36,6 +36,12 @@ LZT_EXPORT lzt_status lzt_auto_plan(const lzt_auto_options *options, lzt_plan *p
 LZT_EXPORT lzt_status lzt_plan_measure(const lzt_auto_options *options, lzt_plan *plan,
                                        uint64_t peak_bytes[LZT_SPACE_COUNT], lzt_error *err);
 
+/* The cache that generation gets under the caps: as many of wanted's sequences as fit, at least one. wanted.length and
+ * wanted.prompt_tokens (the longest prompt) stay what they are or grow; keep_weights is chosen. Where there is no cap,
+ * all sequences fit. Errors: LZT_ERR_NO_PLAN "device_cap: needs at least N bytes", where N serves one sequence. */
+LZT_EXPORT lzt_status lzt_cache_fit(const lzt_auto_options *options, const lzt_plan *plan,
+                                    const lzt_cache_shape *wanted, lzt_cache_shape *shape, lzt_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -123,7 +123,8 @@ typedef struct lzt_config {
     lzt_config_loss_on loss_on;
     bool train_on_prompt, mask_history; /* folded into loss_on */
     bool disable_shuffling, dataloader_drop_last;
-    uint64_t eval_samples;        /* rows; 0: all */
+    uint64_t eval_samples;        /* rows that answers are generated for; 0: none */
+    uint64_t eval_loss_samples;   /* rows; 0: all */
     uint64_t eval_max_new_tokens; /* tokens */
     const char *answer_pattern;
 

@@ -111,8 +111,7 @@ typedef enum lzt_op {
     /* Causal attention within documents, grouped queries (query head h reads kv head h / (Q/K)).  ptr: batch, q (ld
      * Lq), k (ld Lk), v (ld Lv), o[T, Q*D], lse f32[Q, T].  dim: T, Q, K, D, Lq, Lk, Lv, window (0: none; else a token
      * sees itself and the window-1 before it), tile (query rows a block; 0: the kernel's own).  real[0]: scale > 0.
-     * real[1] 1: with the arithmetic of ATTENTION_CACHED, so
-     * that its bits are those.
+     * real[1] 1 (forward): the bits of ATTENTION_CACHED, whatever the dtype.
      * lse is the natural logarithm of the sum of e^(scale q.k). Nothing is counted from anywhere but a document's
      * beginning: its rows of o, lse, dq, dk and dv are the same bits alone and packed, at any T; a NaN stays in its
      * document. On the CPU the tile shows in the bits of backward, not of forward. With BF16 operands the probabilities

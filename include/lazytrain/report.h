@@ -109,7 +109,10 @@ typedef struct lzt_eval_metrics {
     double eval_seconds;
     bool has_exact_match;
     double exact_match; /* 0 to 1 */
-    uint64_t answers;
+    uint64_t answers, answers_right;
+    uint64_t answers_none; /* no answer was found in the text */
+    uint64_t answer_tokens;
+    double answer_seconds;
 } lzt_eval_metrics;
 
 typedef struct lzt_metrics lzt_metrics;

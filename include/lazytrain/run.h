@@ -33,9 +33,9 @@ typedef struct lzt_engine_options {
     const lzt_plan *plan;    /* copied */
     lzt_dev *dev;            /* owned by the engine, also when create fails */
     lzt_kern *kern;          /* the same */
-    bool training;           /* false: EVALUATE and GENERATE only, no gradients and moments */
-    bool generate;           /* compile GENERATE too */
-    bool logits;             /* GENERATE brings document 0's logits back */
+    bool training;           /* false: EVALUATE and generation only, no gradients and moments */
+    lzt_cache_shape cache;   /* of generation; 0 sequences: PREFILL and DECODE are not compiled */
+    bool logits;             /* PREFILL and DECODE bring document 0's logits back */
     uint64_t micro_batches;  /* of a step, at most */
     int32_t drop_dependency; /* tests: leave out this dependency of SINGLE; -1: none */
     const bool *frozen;      /* [tensor_count] copied; not trained: no update, no part in the norm. NULL: none */
@@ -43,15 +43,15 @@ typedef struct lzt_engine_options {
 
 #define LZT_ENGINE_OPTIONS_INIT                                                                                        \
     {                                                                                                                  \
-        sizeof(lzt_engine_options), NULL, NULL, NULL, NULL, true, false, false, 1, -1, NULL                            \
+        sizeof(lzt_engine_options), NULL, NULL, NULL, NULL, true, {0, 0, 0, false}, false, 1, -1, NULL                 \
     }
 
 typedef struct lzt_run_result {
     double loss_sum;     /* of -log p over the micro-batch's loss-bearing tokens */
     double grad_norm;    /* SINGLE, LAST: before clipping */
     bool finite;         /* SINGLE, LAST: the norm is */
-    const int32_t *ids;  /* GENERATE: one for each document. Borrowed until the next run */
-    const float *logits; /* GENERATE with logits */
+    const int32_t *ids;  /* PREFILL, DECODE: the next one of each document. Borrowed until the next run */
+    const float *logits; /* the same with logits: those of document 0 */
     lzt_account account;
 } lzt_run_result;
 
@@ -82,10 +82,16 @@ LZT_EXPORT lzt_status lzt_engine_read_weight(const lzt_engine *engine, uint32_t 
 /* The micro-batch that runs next. capacity of the arrays and counts as lzt_micro_batch has them. loss_scale: 1 / the
  * loss-bearing tokens of the global batch. */
 LZT_EXPORT void lzt_engine_set_batch(lzt_engine *engine, const lzt_micro_batch *batch, float loss_scale);
+/* The documents that PREFILL or DECODE runs next: document d belongs to sequence[d] of the cache, 0 .. sequences-1,
+ * each at most once. PREFILL: whole prompts, positions from 0; what their sequences held is forgotten. DECODE: one
+ * token each, at the position behind its sequence's last. Targets are not read. */
+LZT_EXPORT void lzt_engine_set_sequences(lzt_engine *engine, lzt_variant variant, const lzt_micro_batch *batch,
+                                         const int32_t *sequence);
 /* The optimizer's settings for the step that begins: before its FIRST or SINGLE. */
 LZT_EXPORT void lzt_engine_set_scalars(lzt_engine *engine, const lzt_step_scalars *scalars);
 
-/* blocks: until the program has completed */
+/* DECODE follows a PREFILL, with nothing but DECODE and PREFILL in between: other programs use the cache's bytes.
+ * blocks: until the program has completed */
 LZT_EXPORT lzt_status lzt_engine_run(lzt_engine *engine, lzt_variant variant, lzt_run_result *result, lzt_error *err);
 /* The pending optimizer step, if there is one; account may be NULL. */
 LZT_EXPORT lzt_status lzt_engine_drain(lzt_engine *engine, lzt_account *account, lzt_error *err);
@@ -99,6 +105,7 @@ typedef struct lzt_engine_info {
     uint64_t planned_bytes[LZT_SPACE_COUNT]; /* the largest peak over the compiled variants */
     uint64_t state_bytes;                    /* weights, gradients and moments on the host */
     const bool *frozen;                      /* [model->tensor_count] not trained: their moments stay zero */
+    lzt_cache_shape cache;
 } lzt_engine_info;
 
 LZT_EXPORT void lzt_engine_get_info(const lzt_engine *engine, lzt_engine_info *info);

@@ -14,7 +14,10 @@
  * Variants. FIRST overwrites the host's gradients, MIDDLE and LAST add to them; LAST also takes the norm and the clip
  * factor. SINGLE is FIRST and LAST at once. With `update` a FIRST or SINGLE program begins with the optimizer of the
  * step before it, each unit's update ahead of its upload, so that the optimizer runs under the forward; DRAIN is that
- * update alone. EVALUATE stops after the loss, GENERATE after the greedy ids.
+ * update alone. EVALUATE stops after the loss. Generation is PREFILL and DECODE, both of which stop after the greedy
+ * ids: PREFILL runs whole prompts and stores their keys and values in the cache, DECODE runs one token of each sequence
+ * over it. The cache is an object of the device that outlives both, so its bytes are part of their peaks. A token gets
+ * the same bits in either.
  *
  * Threads: a program is immutable once compiled. Ownership: destroy frees it.
  */
@@ -36,7 +39,8 @@ typedef enum lzt_variant {
     LZT_VARIANT_MIDDLE,
     LZT_VARIANT_LAST,
     LZT_VARIANT_EVALUATE,
-    LZT_VARIANT_GENERATE,
+    LZT_VARIANT_PREFILL,
+    LZT_VARIANT_DECODE,
     LZT_VARIANT_DRAIN,
     LZT_VARIANT_COUNT
 } lzt_variant;
@@ -87,7 +91,7 @@ typedef struct lzt_state_layout {
     uint64_t pending_offset;    /* lzt_step_scalars of the step that ADAMW applies */
     uint64_t partials_offset;   /* double[unit_count] */
     uint64_t result_offset;     /* what comes back: f64 loss sum, at 64 int32 ids[T] */
-    uint64_t logits_offset;     /* GENERATE with logits: float[V] of document 0 */
+    uint64_t logits_offset;     /* PREFILL, DECODE with logits: float[V] of document 0 */
     uint64_t state_bytes;       /* weights, gradients and moments alone */
     uint64_t bytes;             /* all of it */
     bool training;              /* false: no gradients, no moments (eval, generate) */
@@ -97,6 +101,14 @@ LZT_EXPORT lzt_status lzt_state_layout_create(const lzt_model_info *model, const
                                               lzt_state_layout **layout, lzt_error *err);
 LZT_EXPORT void lzt_state_layout_destroy(lzt_state_layout *layout);
 
+/* The key-value cache of generation: for each layer sequences x length keys, and as many values. */
+typedef struct lzt_cache_shape {
+    uint64_t sequences;     /* that decode at once; 0: no generation */
+    uint64_t length;        /* positions of each: prompt and new tokens */
+    uint64_t prompt_tokens; /* that one PREFILL holds: at least the longest prompt */
+    bool keep_weights;      /* weights that the plan keeps on the device stay there from PREFILL through every DECODE */
+} lzt_cache_shape;
+
 typedef struct lzt_step_options {
     const lzt_model_info *model;
     const lzt_plan *plan;
@@ -104,7 +116,8 @@ typedef struct lzt_step_options {
     const lzt_kern *kern; /* for its pure scratch sizes */
     lzt_variant variant;
     bool update;            /* FIRST, SINGLE: begin with the pending optimizer step */
-    bool logits;            /* GENERATE: bring the logits of document 0 back */
+    bool logits;            /* PREFILL, DECODE: bring the logits of document 0 back */
+    lzt_cache_shape cache;  /* PREFILL, DECODE. sequences and prompt_tokens are at most micro_batch_tokens */
     uint64_t micro_batches; /* of a step: with more than one, kept weights have a place that outlives the program */
 } lzt_step_options;
 

@@ -34,18 +34,76 @@ typedef struct lzt_eval_result {
     double seconds;
 } lzt_eval_result;
 
-/* The loss over every row of the dataset, rows a micro-batch; drains the engine first. rows x longest must fit the
- * engine's token capacity. stop may be NULL; when it becomes non-zero: LZT_ERR_INTERRUPTED. */
-LZT_EXPORT lzt_status lzt_evaluate(lzt_engine *engine, lzt_dataset *dataset, uint64_t rows,
+/* The loss over the dataset's first limit rows (0: all of them), rows a micro-batch; drains the engine first. rows x
+ * longest must fit the engine's token capacity. stop may be NULL; when it becomes non-zero: LZT_ERR_INTERRUPTED. */
+LZT_EXPORT lzt_status lzt_evaluate(lzt_engine *engine, lzt_dataset *dataset, uint64_t rows, uint64_t limit,
                                    const volatile sig_atomic_t *stop, lzt_eval_result *out, lzt_error *err);
 
 /* ---- generation ---- */
 
-/* Greedy continuation of prompt[count]: up to max_new ids into out, stopping at, and including, an end-of-sequence id.
- * count + max_new - 1 must fit the engine's token capacity. *made: how many. logits (may be NULL; needs an engine with
- * logits): those after the prompt, [vocabulary]. */
-LZT_EXPORT lzt_status lzt_generate(lzt_engine *engine, const int32_t *prompt, uint64_t count, uint64_t max_new,
-                                   int32_t *out, uint64_t *made, float *logits, lzt_error *err);
+/* A prompt and its greedy continuation, which stops at, and includes, an end-of-sequence id. */
+typedef struct lzt_sequence {
+    const int32_t *prompt; /* [prompt_count] */
+    uint64_t prompt_count;
+    uint64_t max_new;
+    int32_t *out;  /* [max_new] */
+    uint64_t made; /* out: ids in out */
+    bool ended;    /* out: by an end-of-sequence id */
+} lzt_sequence;
+
+typedef struct lzt_generate_result {
+    uint64_t prompt_tokens, new_tokens;
+    uint64_t prefills, decodes; /* programs run */
+    double seconds;
+} lzt_generate_result;
+
+/* Continues all sequences[count], as many at a time as the engine's cache holds; drains the engine first. The ids of a
+ * sequence do not depend on the others, nor on the cache's shape. prompt_count and prompt_count + max_new - 1 must be
+ * within the cache's prompt_tokens and length. stop as above. result may be NULL. */
+LZT_EXPORT lzt_status lzt_generate(lzt_engine *engine, lzt_sequence *sequences, uint64_t count,
+                                   const volatile sig_atomic_t *stop, lzt_generate_result *result, lzt_error *err);
+
+/* ---- exact match: answers generated to a dataset's questions, judged against its own ---- */
+
+/* The questions of a dataset's first rows, made once; the dataset is not used afterwards. */
+typedef struct lzt_exam lzt_exam;
+
+typedef struct lzt_exam_options {
+    uint64_t struct_bytes;
+    lzt_dataset *dataset;
+    const lzt_tokenizer *tokenizer; /* reads what is generated; must outlive the exam */
+    const char *pattern;            /* of an answer within a text (Perl syntax, group 1 or the whole match); NULL: what
+                                       follows `####` or `The answer is:` */
+    uint64_t rows;                  /* 0: all */
+    uint64_t max_new_tokens;
+} lzt_exam_options;
+
+#define LZT_EXAM_OPTIONS_INIT                                                                                          \
+    {                                                                                                                  \
+        sizeof(lzt_exam_options), NULL, NULL, NULL, 0, 256                                                             \
+    }
+
+typedef struct lzt_exam_result {
+    uint64_t answers;    /* rows asked */
+    uint64_t right;      /* numbers equal, or the same trimmed string */
+    uint64_t unanswered; /* the pattern found nothing in what was generated */
+    uint64_t cut;        /* ended by max_new_tokens */
+    lzt_generate_result generated;
+    double seconds;
+} lzt_exam_result;
+
+/* Errors: LZT_ERR_USAGE (no tokenizer, a bad pattern), LZT_ERR_DATA (a row without a question; no row whose own answer
+ * the pattern finds). blocks: reads the rows */
+LZT_EXPORT lzt_status lzt_exam_create(const lzt_exam_options *options, lzt_exam **exam, lzt_error *err);
+LZT_EXPORT void lzt_exam_destroy(lzt_exam *exam); /* NULL is allowed */
+/* The cache that the exam asks for (lzt_cache_fit); sequences: at most so many at once. */
+LZT_EXPORT void lzt_exam_cache(const lzt_exam *exam, lzt_cache_shape *wanted);
+/* Rows whose own answer the pattern does not find: they can only be wrong. */
+LZT_EXPORT uint64_t lzt_exam_unknown(const lzt_exam *exam);
+/* Generates and judges. path: NULL, or a file that is replaced, one JSON object a row: row (its line), prompt,
+ * generated, extracted (null: none), expected (null: none), right. */
+LZT_EXPORT lzt_status lzt_exam_run(lzt_exam *exam, lzt_engine *engine, const char *path,
+                                   const volatile sig_atomic_t *stop, lzt_exam_result *result, lzt_error *err);
 
 /* ---- training ---- */
 
@@ -54,7 +112,9 @@ typedef struct lzt_train_options {
     lzt_engine *engine;
     const lzt_config *config;
     lzt_batcher *train;
-    lzt_dataset *eval; /* NULL: none */
+    lzt_dataset *eval;   /* NULL: none */
+    lzt_exam *exam;      /* NULL: no answers are generated */
+    const char *answers; /* NULL, or the directory of step-N.jsonl, the generated answers */
     lzt_metrics *metrics;
     lzt_progress *progress;
     const volatile sig_atomic_t *stop;

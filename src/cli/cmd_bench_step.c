@@ -238,7 +238,7 @@ static lzt_status measure(const lzt_args *args, bench *b, lzt_error *err)
     char kernels[128] = "";
     if (!status) snprintf(kernels, sizeof kernels, "%s", s->kern->ops->description(s->kern));
     if (!status && lzt_args_text(args, "profile")) status = predict(b, lzt_args_text(args, "profile"), rows, err);
-    if (!status) status = lzt_session_open_engine(s, false, err);
+    if (!status) status = lzt_session_open_engine(s, NULL, err);
     if (status) return status;
     int32_t *memory = calloc(4 * rows * length + 1, sizeof *memory);
     b->seconds = calloc(b->steps, sizeof *b->seconds);

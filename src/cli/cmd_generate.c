@@ -92,7 +92,7 @@ static lzt_status print(const lzt_session *s, const int32_t *ids, uint64_t count
 
 static lzt_status generate(const lzt_args *args, lzt_session *s, int32_t **prompt, int32_t **out, lzt_error *err)
 {
-    uint64_t count = 0, made, wanted = lzt_args_uint(args, "max-new-tokens");
+    uint64_t count = 0, wanted = lzt_args_uint(args, "max-new-tokens");
     const char *ids = lzt_args_text(args, "prompt-ids"), *text = lzt_args_text(args, "prompt");
     if (!ids == !text) return lzt_fail(err, LZT_ERR_USAGE, "generate", "give one of --prompt-ids and --prompt");
     lzt_status status = lzt_session_open_model(s, lzt_args_text(args, "model"), err);
@@ -108,12 +108,13 @@ static lzt_status generate(const lzt_args *args, lzt_session *s, int32_t **promp
     }
     *out = calloc(wanted + 1, sizeof **out);
     if (!*out) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for %llu ids", (unsigned long long)wanted);
-    status =
-        lzt_session_open_kernels(s, lzt_session_dtype(s, lzt_args_text(args, "dtype")), count + wanted, 1, false, err);
+    const lzt_cache_shape cache = {.sequences = 1, .length = count + wanted, .prompt_tokens = count};
+    lzt_sequence sequence = {.prompt = *prompt, .prompt_count = count, .max_new = wanted, .out = *out};
+    status = lzt_session_open_kernels(s, lzt_session_dtype(s, lzt_args_text(args, "dtype")), count, 1, false, err);
     if (!status) status = lzt_session_choose_plan(s, err);
-    if (!status) status = lzt_session_open_engine(s, true, err);
-    if (!status) status = lzt_generate(s->engine, *prompt, count, wanted, *out, &made, NULL, err);
-    if (!status) status = print(s, *out, made, lzt_args_flag(args, "json"), err);
+    if (!status) status = lzt_session_open_engine(s, &cache, err);
+    if (!status) status = lzt_generate(s->engine, &sequence, 1, NULL, NULL, err);
+    if (!status) status = print(s, *out, sequence.made, lzt_args_flag(args, "json"), err);
     return status;
 }
 

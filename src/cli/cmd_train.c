@@ -179,6 +179,10 @@ static lzt_status open_all(lzt_session *s, bool quiet, lzt_error *err)
     if (s->eval) status = lzt_session_eval_capacity(s->eval, c->per_device_eval_batch_size, &eval_capacity, err);
     if (status) return status;
     if (eval_capacity > capacity) capacity = eval_capacity;
+    if (s->eval && c->eval_samples && c->eval_strategy != LZT_CONFIG_STRATEGY_NO)
+        status = lzt_session_open_exam(s, s->eval, c->eval_samples, c->eval_max_new_tokens, c->answer_pattern,
+                                       &capacity, err);
+    if (status) return status;
     return lzt_session_open_kernels(s, c->bf16 ? LZT_DTYPE_BF16 : LZT_DTYPE_F32, capacity,
                                     c->gradient_accumulation_steps, true, err);
 }
@@ -226,7 +230,7 @@ static lzt_status print_outcome(const lzt_train_outcome *o, lzt_error *err)
 static lzt_status train(const lzt_args *args, lzt_session *s, const lzt_forecast *forecast, lzt_error *err)
 {
     const lzt_config *c = s->config;
-    char checkpoints[4096];
+    char checkpoints[4096], answers[4096];
     lzt_train_outcome outcome;
     lzt_metrics *metrics = NULL;
     lzt_progress progress = {.stream = lzt_args_flag(args, "quiet") ? NULL : stderr,
@@ -237,6 +241,8 @@ static lzt_status train(const lzt_args *args, lzt_session *s, const lzt_forecast
                                        .config = c,
                                        .train = s->batcher,
                                        .eval = s->eval,
+                                       .exam = s->exam,
+                                       .answers = answers,
                                        .progress = &progress,
                                        .stop = &stop_requested,
                                        .dump_gradients = lzt_args_text(args, "dump-gradients"),
@@ -249,8 +255,10 @@ static lzt_status train(const lzt_args *args, lzt_session *s, const lzt_forecast
     lzt_observer *observer = NULL;
     uint64_t total = lzt_batcher_steps(s->batcher);
     snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", c->output_dir);
+    snprintf(answers, sizeof answers, "%s/answers", c->output_dir);
     lzt_status status = lzt_train_resume(&train_options, err); /* a run that is refused leaves the directory alone */
     if (!status) status = make_output(s, err);
+    if (!status && s->exam) status = lzt__os_make_dirs(lzt__os_posix(), answers, err);
     if (status) return status;
     lzt_metrics_options metric_options = LZT_METRICS_OPTIONS_INIT;
     metric_options.output_dir = c->output_dir;
@@ -309,7 +317,7 @@ static lzt_status run_session(const lzt_args *args, lzt_session *s, lzt_error *e
     if (!lzt_args_flag(args, "quiet") && forecast.price.seconds > 0)
         lzt_talk("predicted: %.4g s a step, %.1f MiB resident", forecast.price.seconds,
                  (double)forecast.rss_bytes / 1048576.0);
-    status = lzt_session_open_engine(s, false, err);
+    status = lzt_session_open_engine(s, NULL, err);
     if (!status) status = train(args, s, &forecast, err);
     return status;
 }

@@ -405,9 +405,43 @@ static lzt_status mark_frozen(const lzt_session *s, bool *frozen, lzt_error *err
     return LZT_OK;
 }
 
-lzt_status lzt_session_open_engine(lzt_session *s, bool generate, lzt_error *err)
+lzt_status lzt_session_open_exam(lzt_session *s, lzt_dataset *dataset, uint64_t rows, uint64_t max_new_tokens,
+                                 const char *pattern, uint64_t *capacity, lzt_error *err)
+{
+    lzt_exam_options options = LZT_EXAM_OPTIONS_INIT;
+    lzt_cache_shape wanted;
+    options.dataset = dataset;
+    options.tokenizer = s->tokenizer;
+    options.pattern = pattern;
+    options.rows = rows;
+    options.max_new_tokens = max_new_tokens;
+    lzt_status status = lzt_exam_create(&options, &s->exam, err);
+    if (status) return status;
+    lzt_exam_cache(s->exam, &wanted);
+    if (wanted.prompt_tokens > *capacity) *capacity = wanted.prompt_tokens;
+    if (lzt_exam_unknown(s->exam))
+        lzt_talk("note: answer_pattern finds no answer in %llu rows' own answers; they can only be wrong",
+                 (unsigned long long)lzt_exam_unknown(s->exam));
+    return LZT_OK;
+}
+
+/* The cache that an engine of this session gets. */
+static lzt_status fit_cache(const lzt_session *s, const lzt_cache_shape *wanted, lzt_cache_shape *cache, lzt_error *err)
+{
+    lzt_cache_shape own;
+    if (!wanted && s->exam) {
+        lzt_exam_cache(s->exam, &own);
+        wanted = &own;
+    }
+    *cache = (lzt_cache_shape){0};
+    return wanted ? lzt_cache_fit(&s->caps, &s->plan, wanted, cache, err) : LZT_OK;
+}
+
+lzt_status lzt_session_open_engine(lzt_session *s, const lzt_cache_shape *wanted, lzt_error *err)
 {
     lzt_engine_options options = LZT_ENGINE_OPTIONS_INIT;
+    lzt_status fitted = fit_cache(s, wanted, &options.cache, err);
+    if (fitted) return fitted;
     bool *frozen = calloc(s->info->tensor_count, sizeof *frozen);
     if (!frozen) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for the list of frozen tensors");
     lzt_status status = mark_frozen(s, frozen, err);
@@ -421,7 +455,6 @@ lzt_status lzt_session_open_engine(lzt_session *s, bool generate, lzt_error *err
     options.plan = &s->plan;
     options.kern = s->kern;
     options.training = s->caps.training;
-    options.generate = generate;
     options.micro_batches = s->caps.micro_batches;
     s->kern = NULL;
     status = lzt_engine_create(&options, &s->engine, err);
@@ -434,6 +467,7 @@ lzt_status lzt_session_open_engine(lzt_session *s, bool generate, lzt_error *err
 void lzt_session_close(lzt_session *s)
 {
     lzt_engine_destroy(s->engine);
+    lzt_exam_destroy(s->exam);
     lzt_plan_fini(&s->plan);
     lzt_profile_fini(&s->profile);
     lzt_kern_destroy(s->kern);

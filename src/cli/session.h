@@ -11,6 +11,7 @@
 #include "lazytrain/run.h"
 #include "lazytrain/template.h"
 #include "lazytrain/tokenizer.h"
+#include "lazytrain/train.h"
 
 typedef struct lzt_session {
     const lzt_config *config; /* borrowed */
@@ -22,6 +23,7 @@ typedef struct lzt_session {
     char cache_dir[4096];     /* of kept rows */
     bool cache_large;         /* keep the rows of large files too: every row is made when they are opened */
     lzt_dataset *train, *eval;
+    lzt_exam *exam; /* NULL: no answers are generated */
     lzt_batcher *batcher;
     lzt_kern *kern; /* NULL once the engine has it */
     lzt_numerics numerics;
@@ -66,8 +68,12 @@ lzt_status lzt_session_read_plan(lzt_session *s, const char *path, lzt_error *er
 lzt_status lzt_session_measure_plan(lzt_session *s, lzt_error *err);
 /* A plan file with checkpoints on the drive needs a directory there: an error before anything is loaded. */
 lzt_status lzt_session_check_spill(const lzt_config *config, lzt_error *err);
-/* Device and engine, with the weights loaded. generate: compile GENERATE too. */
-lzt_status lzt_session_open_engine(lzt_session *s, bool generate, lzt_error *err);
+/* The questions of the dataset's first rows; raises *capacity to the longest. */
+lzt_status lzt_session_open_exam(lzt_session *s, lzt_dataset *dataset, uint64_t rows, uint64_t max_new_tokens,
+                                 const char *pattern, uint64_t *capacity, lzt_error *err);
+/* Device and engine, with the weights loaded. wanted: the cache to generate with, as far as it fits, or NULL: with an
+ * exam its own, else none. */
+lzt_status lzt_session_open_engine(lzt_session *s, const lzt_cache_shape *wanted, lzt_error *err);
 void lzt_session_close(lzt_session *s);
 
 #endif

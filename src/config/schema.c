@@ -89,13 +89,16 @@ static const lzt_key table[] = {
      .help = "Rows in file order in every epoch."},
     {"dataloader_drop_last", "drop_last", BOOL(dataloader_drop_last), .fallback = "false",
      .help = "An epoch's incomplete last batch is left out; else it trains on fewer rows."},
-    {"eval_samples", "max_eval_samples", UINT(eval_samples), .unit = "rows", AT_LEAST(1), .not_yet = "*",
-     .help = "Rows of eval_dataset whose answers are generated; unset: all."},
+    {"eval_loss_samples", "max_eval_samples", UINT(eval_loss_samples), .unit = "rows", AT_LEAST(1),
+     .help = "Rows of eval_dataset, from the start, whose loss is evaluated; unset: all."},
+    {"eval_samples", NULL, UINT(eval_samples), .unit = "rows", AT_LEAST(1),
+     .help = "Rows of eval_dataset, from the start, whose answers are generated and matched at each evaluation; unset: "
+         "none."},
     {"eval_max_new_tokens", NULL, UINT(eval_max_new_tokens), .unit = "tokens", .fallback = "256", AT_LEAST(1),
-     .not_yet = "*",
      .help = "Longest generated answer."},
-    {"answer_pattern", NULL, TEXT(answer_pattern), .not_yet = "*",
-     .help = "Pattern of the answer in generated and reference text, for exact match."},
+    {"answer_pattern", NULL, TEXT(answer_pattern),
+     .help = "Pattern of the answer in generated and reference text, in Perl's syntax; its group 1, or the whole match, "
+         "and the last match counts. Unset: what follows #### or The answer is:"},
 
     /* training */
     {"per_device_train_batch_size", "micro_batch_size batch_size train_micro_batch_size_per_gpu",

@@ -371,6 +371,10 @@ lzt_status lzt_metrics_eval(lzt_metrics *m, const lzt_eval_metrics *eval, lzt_er
     if (eval->has_exact_match) {
         lzt__jsontext_real(&json, "exact_match", eval->exact_match);
         lzt__jsontext_uint(&json, "answers", eval->answers);
+        lzt__jsontext_uint(&json, "answers_right", eval->answers_right);
+        lzt__jsontext_uint(&json, "answers_none", eval->answers_none);
+        lzt__jsontext_uint(&json, "answer_tokens", eval->answer_tokens);
+        lzt__jsontext_real(&json, "answer_seconds", eval->answer_seconds);
     }
     lzt_status status = end_line(m, &json, &m->metrics, err);
     if (status) return status;

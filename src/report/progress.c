@@ -102,7 +102,11 @@ void lzt_progress_eval(lzt_progress *progress, const lzt_eval_metrics *eval)
     fprintf(progress->stream, "step %" PRIu64 "  eval loss %.4f  perplexity %.4g  %" PRIu64 " tokens  %.3g s",
             eval->step, eval->eval_loss, exp(eval->eval_loss), eval->eval_tokens, eval->eval_seconds);
     if (eval->has_exact_match)
-        fprintf(progress->stream, "  exact match %.1f %% of %" PRIu64, 100 * eval->exact_match, eval->answers);
+        fprintf(progress->stream,
+                "  exact match %.1f %%: %" PRIu64 " of %" PRIu64 " right, %" PRIu64 " without an answer, %" PRIu64
+                " tokens in %.3g s",
+                100 * eval->exact_match, eval->answers_right, eval->answers, eval->answers_none, eval->answer_tokens,
+                eval->answer_seconds);
     fputc('\n', progress->stream);
     fflush(progress->stream);
 }

@@ -87,6 +87,10 @@ static lzt_status take_eval(const json_t *object, lzt_run_history *history, lzt_
     eval->has_exact_match = match != NULL;
     eval->exact_match = real_of(match);
     eval->answers = (uint64_t)json_integer_value(json_object_get(object, "answers"));
+    eval->answers_right = (uint64_t)json_integer_value(json_object_get(object, "answers_right"));
+    eval->answers_none = (uint64_t)json_integer_value(json_object_get(object, "answers_none"));
+    eval->answer_tokens = (uint64_t)json_integer_value(json_object_get(object, "answer_tokens"));
+    eval->answer_seconds = real_of(json_object_get(object, "answer_seconds"));
     return LZT_OK;
 }
 

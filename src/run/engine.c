@@ -19,6 +19,7 @@ static lzt_status compile(lzt_engine *engine, const lzt_engine_options *options,
                              .variant = variant,
                              .update = update,
                              .logits = options->logits,
+                             .cache = options->cache,
                              .micro_batches = options->micro_batches};
     lzt_status status = lzt_step_compile(&step, program, err);
     if (status) return status;
@@ -39,7 +40,8 @@ static bool wanted(const lzt_engine_options *options, lzt_variant variant, bool 
     case LZT_VARIANT_LAST: return options->training && many && !(update && variant != LZT_VARIANT_FIRST);
     case LZT_VARIANT_DRAIN: return options->training && update;
     case LZT_VARIANT_EVALUATE: return !update;
-    case LZT_VARIANT_GENERATE: return options->generate && !update;
+    case LZT_VARIANT_PREFILL:
+    case LZT_VARIANT_DECODE: return options->cache.sequences && !update;
     case LZT_VARIANT_COUNT: break;
     }
     return false;
@@ -119,6 +121,7 @@ lzt_status lzt_engine_create(const lzt_engine_options *options, lzt_engine **out
     engine->dev = options->dev;
     engine->kern = options->kern;
     engine->training = options->training;
+    engine->cache = options->cache;
     lzt_status status = lzt_plan_copy(&engine->plan, options->plan, err);
     const lzt_numerics *numerics = &engine->plan.numerics;
     if (!status) status = copy_frozen(engine, options, err);
@@ -159,9 +162,11 @@ void lzt_engine_destroy(lzt_engine *engine)
 
 /* ---- what changes from step to step ---- */
 
-void lzt_engine_set_batch(lzt_engine *engine, const lzt_micro_batch *batch, float loss_scale)
+/* The descriptor and the ids of a program that holds T tokens. by_document: what stands in the targets' place. */
+static void write_batch(lzt_engine *engine, uint64_t T, const lzt_micro_batch *batch, float loss_scale,
+                        const int32_t *by_document)
 {
-    uint64_t T = engine->plan.numerics.micro_batch_tokens, n = batch->token_count, d = batch->document_count;
+    uint64_t n = batch->token_count, d = batch->document_count;
     assert(n >= 1 && n <= T && d >= 1 && d <= n);
     char *descriptor = lzt__host(engine, engine->layout->descriptor_offset);
     *(lzt_batch_header *)descriptor = (lzt_batch_header){.token_count = (uint32_t)n,
@@ -169,11 +174,27 @@ void lzt_engine_set_batch(lzt_engine *engine, const lzt_micro_batch *batch, floa
                                                          .loss_token_count = (uint32_t)batch->loss_count,
                                                          .loss_scale = loss_scale};
     memcpy(lzt_batch_position(descriptor), batch->position, n * sizeof(int32_t));
-    memcpy(lzt_batch_target(descriptor, T), batch->target, n * sizeof(int32_t));
+    if (by_document)
+        memcpy(lzt_batch_sequence(descriptor, T), by_document, d * sizeof(int32_t));
+    else
+        memcpy(lzt_batch_target(descriptor, T), batch->target, n * sizeof(int32_t));
     memcpy(lzt_batch_document(descriptor, T), batch->document_begin, (d + 1) * sizeof(int32_t));
     int32_t *ids = lzt__host(engine, engine->layout->ids_offset);
     ids[0] = (int32_t)n;
     memcpy(ids + 1, batch->ids, n * sizeof(int32_t));
+}
+
+void lzt_engine_set_batch(lzt_engine *engine, const lzt_micro_batch *batch, float loss_scale)
+{
+    write_batch(engine, engine->plan.numerics.micro_batch_tokens, batch, loss_scale, NULL);
+}
+
+void lzt_engine_set_sequences(lzt_engine *engine, lzt_variant variant, const lzt_micro_batch *batch,
+                              const int32_t *sequence)
+{
+    bool decode = variant == LZT_VARIANT_DECODE;
+    assert(decode || variant == LZT_VARIANT_PREFILL);
+    write_batch(engine, decode ? engine->cache.sequences : engine->cache.prompt_tokens, batch, 0.0f, sequence);
 }
 
 static lzt_step_scalars *scalars(const lzt_engine *engine, uint64_t offset)
@@ -238,8 +259,10 @@ lzt_status lzt_engine_run(lzt_engine *engine, lzt_variant variant, lzt_run_resul
 {
     bool begins = variant == LZT_VARIANT_SINGLE || variant == LZT_VARIANT_FIRST;
     bool ends = variant == LZT_VARIANT_SINGLE || variant == LZT_VARIANT_LAST;
-    bool reads = variant == LZT_VARIANT_EVALUATE || variant == LZT_VARIANT_GENERATE;
-    assert(!(reads && engine->pending)); /* drain first */
+    bool generates = variant == LZT_VARIANT_PREFILL || variant == LZT_VARIANT_DECODE;
+    assert(!((generates || variant == LZT_VARIANT_EVALUATE) && engine->pending)); /* drain first */
+    assert(variant != LZT_VARIANT_DECODE || engine->cache_stands);
+    engine->cache_stands = generates;
     lzt_bound *bound = engine->bound[variant][begins && engine->pending];
     assert(bound);
     memset(result, 0, sizeof *result);
@@ -248,7 +271,7 @@ lzt_status lzt_engine_run(lzt_engine *engine, lzt_variant variant, lzt_run_resul
     if (begins) engine->pending = false;
     const char *out = lzt__host(engine, engine->layout->result_offset);
     memcpy(&result->loss_sum, out, sizeof result->loss_sum);
-    if (variant == LZT_VARIANT_GENERATE) {
+    if (generates) {
         result->ids = (const int32_t *)(out + 64);
         result->logits = lzt__host(engine, engine->layout->logits_offset);
     }
@@ -289,7 +312,8 @@ void lzt_engine_get_info(const lzt_engine *engine, lzt_engine_info *info)
     *info = (lzt_engine_info){.plan = &engine->plan,
                               .model = engine->info,
                               .state_bytes = engine->layout->state_bytes,
-                              .frozen = engine->frozen};
+                              .frozen = engine->frozen,
+                              .cache = engine->cache};
     memcpy(info->planned_bytes, engine->planned_bytes, sizeof info->planned_bytes);
 }
 

@@ -46,6 +46,8 @@ struct lzt_engine {
     lzt_bound *bound[LZT_VARIANT_COUNT][2]; /* [variant][with update] */
     uint64_t planned_bytes[LZT_SPACE_COUNT];
     bool training;
+    lzt_cache_shape cache;
+    bool cache_stands;  /* since the last PREFILL nothing but generation has run */
     bool pending;       /* gradients wait for their optimizer step */
     bool pending_moved; /* its scalars are where ADAMW reads them */
     bool *frozen;       /* [tensor_count] */

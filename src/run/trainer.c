@@ -166,12 +166,31 @@ static lzt_status run_step(trainer *t, lzt_step_metrics *m, lzt_error *err)
 
 /* ---- between steps ---- */
 
+/* Generated answers, into the directory of answers. */
+static lzt_status examine(trainer *t, lzt_eval_metrics *m, lzt_error *err)
+{
+    char path[4200];
+    lzt_exam_result e;
+    snprintf(path, sizeof path, "%s/step-%llu.jsonl", t->options->answers, (unsigned long long)t->step);
+    lzt_status status =
+        lzt_exam_run(t->options->exam, t->engine, t->options->answers ? path : NULL, t->options->stop, &e, err);
+    if (status) return status;
+    m->has_exact_match = true;
+    m->exact_match = (double)e.right / (double)e.answers;
+    m->answers = e.answers;
+    m->answers_right = e.right;
+    m->answers_none = e.unanswered;
+    m->answer_tokens = e.generated.new_tokens;
+    m->answer_seconds = e.seconds;
+    return LZT_OK;
+}
+
 static lzt_status evaluate(trainer *t, lzt_error *err)
 {
     if (!t->options->eval || lzt_metrics_has_eval(t->options->metrics, t->step)) return LZT_OK;
     lzt_eval_result e;
-    lzt_status status =
-        lzt_evaluate(t->engine, t->options->eval, t->config->per_device_eval_batch_size, t->options->stop, &e, err);
+    lzt_status status = lzt_evaluate(t->engine, t->options->eval, t->config->per_device_eval_batch_size,
+                                     t->config->eval_loss_samples, t->options->stop, &e, err);
     if (status) return status;
     lzt_eval_metrics m = {.step = t->step,
                           .epoch = lzt_batcher_epoch(t->options->train, t->step),
@@ -180,6 +199,8 @@ static lzt_status evaluate(trainer *t, lzt_error *err)
                           .eval_rows = e.rows,
                           .eval_seconds = e.seconds};
     t->outcome->last_eval_loss = m.eval_loss;
+    if (t->options->exam) status = examine(t, &m, err);
+    if (status) return status;
     if (t->options->progress) lzt_progress_eval(t->options->progress, &m);
     return lzt_metrics_eval(t->options->metrics, &m, err);
 }

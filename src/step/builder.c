@@ -34,6 +34,16 @@ keep_name(lzt_builder *b, const char *format, va_list args)
     return p->names[p->name_count++] = copy;
 }
 
+/* The tokens that the program's batches hold. */
+static uint64_t capacity_of(const lzt_step_options *options)
+{
+    uint64_t tokens = options->plan->numerics.micro_batch_tokens;
+    if (options->variant == LZT_VARIANT_PREFILL) tokens = options->cache.prompt_tokens;
+    if (options->variant == LZT_VARIANT_DECODE) tokens = options->cache.sequences;
+    assert(tokens > 0 && tokens <= options->plan->numerics.micro_batch_tokens); /* the layout's room */
+    return tokens;
+}
+
 lzt_status lzt__builder_init(lzt_builder *b, const lzt_step_options *options, lzt_error *err)
 {
     const lzt_numerics *numerics = &options->plan->numerics;
@@ -44,7 +54,7 @@ lzt_status lzt__builder_init(lzt_builder *b, const lzt_step_options *options, lz
                        .grad_dtype = numerics->grad_dtype,
                        .element_bytes = lzt_dtype_bytes(numerics->dtype),
                        .grad_bytes = lzt_dtype_bytes(numerics->grad_dtype),
-                       .capacity = numerics->micro_batch_tokens};
+                       .capacity = capacity_of(options)};
     b->program = calloc(1, sizeof *b->program);
     if (!b->program) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a step program");
     b->program->info.variant = options->variant;

@@ -28,7 +28,9 @@ typedef struct compiler {
     lzt_stage_list stages;
     lzt_batch_objects batch;
     bool training, overwrite, take_norm, update;
-    uint32_t stage; /* in hand */
+    bool generating;            /* PREFILL, DECODE */
+    bool weights_stay, present; /* kept weights outlive the program; they are there already */
+    uint32_t stage;             /* in hand */
     uint32_t next_upload, uploads_ahead;
     uint32_t *device_unit;              /* [units] weights on the device, or LZT_NO_OBJECT */
     uint32_t *boundary, *boundary_host; /* [N+1] */
@@ -36,7 +38,8 @@ typedef struct compiler {
     bool *updated;                      /* [units] the pending optimizer step has been emitted */
     deferred queue[DEFERRED_MAX];
     uint32_t queue_count;
-    uint64_t device_base; /* bytes of kept weights that outlive the program */
+    uint32_t *keys, *values; /* [N] the cache */
+    uint64_t device_base;    /* bytes of the cache and of kept weights that outlive the program */
     /* persistent host objects */
     uint32_t *weight, *low, *gradient, *exp_avg, *exp_avg_sq; /* [units] */
     uint32_t descriptor, ids, inv_freq, current, pending, partials, result, logits;
@@ -83,11 +86,29 @@ static uint32_t head_unit(const compiler *c)
     return c->b.model->tied ? 0 : (uint32_t)c->b.model->layer_count + 2;
 }
 
-/* With several micro-batches a step, kept weights have places below all transient objects. */
+/* The cache lies below everything else, in the same place for PREFILL and DECODE. */
+static void add_cache(compiler *c)
+{
+    const lzt_cache_shape *shape = &c->b.options->cache;
+    const lzt_model_info *m = c->b.model;
+    uint64_t bytes = shape->sequences * shape->length * m->kv_heads * m->head_dim * c->b.element_bytes;
+    for (uint32_t l = 0; c->generating && l < m->layer_count; l++) {
+        c->keys[l] = lzt__persistent(&c->b, LZT_SPACE_DEVICE, c->device_base, bytes, "keys.L%u", (unsigned)l);
+        c->device_base += align(bytes);
+        c->values[l] = lzt__persistent(&c->b, LZT_SPACE_DEVICE, c->device_base, bytes, "values.L%u", (unsigned)l);
+        c->device_base += align(bytes);
+    }
+    if (!c->generating) return;
+    c->batch.keys = c->keys;
+    c->batch.values = c->values;
+    c->batch.cached = c->b.options->variant == LZT_VARIANT_DECODE;
+}
+
+/* With several micro-batches a step, and in generation, kept weights have places below all transient objects. */
 static void add_kept_weights(compiler *c)
 {
     const lzt_plan *plan = c->b.plan;
-    if (!c->training || c->b.options->micro_batches < 2) return;
+    if (!c->weights_stay) return;
     for (uint32_t l = 0; l <= plan->layer_count; l++) {
         bool is_head = l == plan->layer_count;
         if (!(is_head ? plan->head_weights : plan->weights[l])) continue;
@@ -481,7 +502,7 @@ static void emit_micro_batch(compiler *c)
         if (s->kind == LZT_STAGE_RECOMPUTE) emit_recompute(c, s->layer);
         if (s->kind == LZT_STAGE_BACKWARD) gradient = emit_backward(c, s->layer, gradient);
         if (s->kind == LZT_STAGE_HEAD) {
-            if (c->b.options->variant == LZT_VARIANT_GENERATE)
+            if (c->generating)
                 emit_greedy(c);
             else
                 gradient = emit_head(c);
@@ -498,8 +519,8 @@ static void emit_micro_batch(compiler *c)
 
 static void free_tables(compiler *c)
 {
-    void *tables[] = {c->device_unit, c->boundary, c->boundary_host, c->layer,   c->updated,
-                      c->weight,      c->low,      c->gradient,      c->exp_avg, c->exp_avg_sq};
+    void *tables[] = {c->device_unit, c->boundary, c->boundary_host, c->layer,      c->updated, c->weight,
+                      c->low,         c->gradient, c->exp_avg,       c->exp_avg_sq, c->keys,    c->values};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) free(tables[i]);
     lzt__stages_fini(&c->stages);
 }
@@ -522,10 +543,12 @@ static lzt_status make_tables(compiler *c, lzt_error *err)
     c->exp_avg_sq = none(units);
     c->boundary = none(n + 1);
     c->boundary_host = none(n + 1);
+    c->keys = none(n);
+    c->values = none(n);
     c->layer = calloc(n, sizeof *c->layer);
     c->updated = calloc(units, sizeof *c->updated);
     if (!c->device_unit || !c->weight || !c->low || !c->gradient || !c->exp_avg || !c->exp_avg_sq || !c->boundary ||
-        !c->boundary_host || !c->layer || !c->updated)
+        !c->boundary_host || !c->layer || !c->updated || !c->keys || !c->values)
         return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory to compile a step program");
     return LZT_OK;
 }
@@ -560,7 +583,11 @@ static lzt_status refuse(const lzt_plan *plan, const lzt_model_info *model, lzt_
 static void set_variant(compiler *c)
 {
     lzt_variant v = c->b.options->variant;
-    c->training = v != LZT_VARIANT_EVALUATE && v != LZT_VARIANT_GENERATE && v != LZT_VARIANT_DRAIN;
+    bool many = c->b.options->micro_batches > 1, keep = c->b.options->cache.keep_weights;
+    c->generating = v == LZT_VARIANT_PREFILL || v == LZT_VARIANT_DECODE;
+    c->training = v != LZT_VARIANT_EVALUATE && v != LZT_VARIANT_DRAIN && !c->generating;
+    c->weights_stay = c->generating ? keep : c->training && many;
+    c->present = c->weights_stay && (v == LZT_VARIANT_MIDDLE || v == LZT_VARIANT_LAST || v == LZT_VARIANT_DECODE);
     c->overwrite = v == LZT_VARIANT_SINGLE || v == LZT_VARIANT_FIRST;
     c->take_norm = v == LZT_VARIANT_SINGLE || v == LZT_VARIANT_LAST;
     c->update = v == LZT_VARIANT_DRAIN || (c->overwrite && c->b.options->update);
@@ -569,7 +596,7 @@ static void set_variant(compiler *c)
 lzt_status lzt_step_compile(const lzt_step_options *options, lzt_program **program, lzt_error *err)
 {
     assert(options->layout->training || options->variant == LZT_VARIANT_EVALUATE ||
-           options->variant == LZT_VARIANT_GENERATE);
+           options->variant == LZT_VARIANT_PREFILL || options->variant == LZT_VARIANT_DECODE);
     compiler *c = calloc(1, sizeof *c);
     if (!c) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory to compile a step program");
     lzt_program *made = NULL;
@@ -581,10 +608,8 @@ lzt_status lzt_step_compile(const lzt_step_options *options, lzt_program **progr
         return status;
     }
     set_variant(c);
-    bool later = options->variant == LZT_VARIANT_MIDDLE || options->variant == LZT_VARIANT_LAST;
-    bool present = later && options->micro_batches > 1;
     status = make_tables(c, err);
-    if (!status) status = lzt__stages_create(options->plan, options->model, c->training, present, &c->stages, err);
+    if (!status) status = lzt__stages_create(options->plan, options->model, c->training, c->present, &c->stages, err);
     if (status) {
         lzt_program_destroy(c->b.program);
         free_tables(c);
@@ -592,6 +617,7 @@ lzt_status lzt_step_compile(const lzt_step_options *options, lzt_program **progr
         return status;
     }
     add_state(c);
+    add_cache(c);
     add_kept_weights(c);
     if (options->variant == LZT_VARIANT_DRAIN)
         for (uint32_t unit = 0; unit < options->model->unit_count; unit++) emit_update(c, unit);

@@ -24,7 +24,9 @@ typedef struct lzt_layer_objects {
 /* The micro-batch's own objects on the device. */
 typedef struct lzt_batch_objects {
     uint32_t descriptor;
-    uint32_t rope_table; /* (T, R/2, 2) f32 */
+    uint32_t rope_table;           /* (T, R/2, 2) f32 */
+    const uint32_t *keys, *values; /* generation: [N] the cache, (B, S, K*D) for each layer; else NULL */
+    bool cached;                   /* DECODE: attention reads the cache */
 } lzt_batch_objects;
 
 /* Forward through layer. Makes the internals in *o and returns boundary l+1; with output false the MLP's last product

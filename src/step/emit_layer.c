@@ -94,6 +94,7 @@ static void linear(lzt_builder *b, const lzt_batch_objects *batch, int32_t layer
     lzt_task *task = begin(b, batch, LZT_OP_LINEAR_FWD, layer, name);
     task->dim[1] = columns_in;
     task->dim[2] = columns_out;
+    task->real[0] = batch->keys != NULL; /* a prompt's token and a new one get the same bits */
     lzt__use_all(b, 1, LZT_ACCESS_READ, x);
     use_weight(b, 2, weights, first, last);
     if (bias_first) use_weight(b, 3, weights, bias_first, bias_last);
@@ -195,11 +196,54 @@ static void attention(lzt_builder *b, const lzt_batch_objects *batch, int32_t la
                       view.v_columns, m->layer[layer].window, b->plan->numerics.attention_tile};
     memcpy(task->dim, dim, sizeof dim);
     task->real[0] = attention_scale(m);
+    task->real[1] = batch->keys != NULL;
     use_columns(b, 1, LZT_ACCESS_READ, view.qk, 0);
     use_columns(b, 2, LZT_ACCESS_READ, view.qk, view.k_at);
     use_columns(b, 3, LZT_ACCESS_READ, o->qkv, view.v_at);
     lzt__use_all(b, 4, LZT_ACCESS_WRITE, o->o);
     lzt__use_all(b, 5, LZT_ACCESS_WRITE, o->lse);
+    lzt__scratch(b);
+}
+
+/* The batch's keys and values to their places in the layer's cache. */
+static void cache_store(lzt_builder *b, const lzt_batch_objects *batch, int32_t layer, const lzt_layer_objects *o,
+                        const char *pass)
+{
+    const lzt_model_info *m = b->model;
+    attention_view view = view_of(m, o);
+    char name[48];
+    snprintf(name, sizeof name, "%s.cache_store", pass);
+    lzt_task *task = begin(b, batch, LZT_OP_CACHE_STORE, layer, name);
+    uint64_t dim[] = {b->capacity,    m->kv_heads * m->head_dim,   view.qk_columns,
+                      view.v_columns, b->options->cache.sequences, b->options->cache.length};
+    memcpy(task->dim, dim, sizeof dim);
+    use_columns(b, 1, LZT_ACCESS_READ, view.qk, view.k_at);
+    use_columns(b, 2, LZT_ACCESS_READ, o->qkv, view.v_at);
+    lzt__use_all(b, 3, LZT_ACCESS_READ_WRITE, batch->keys[layer]); /* the rest of it stays */
+    lzt__use_all(b, 4, LZT_ACCESS_READ_WRITE, batch->values[layer]);
+    lzt__scratch(b);
+}
+
+static void attention_cached(lzt_builder *b, const lzt_batch_objects *batch, int32_t layer, const lzt_layer_objects *o,
+                             const char *name)
+{
+    const lzt_model_info *m = b->model;
+    attention_view view = view_of(m, o);
+    lzt_task *task = begin(b, batch, LZT_OP_ATTENTION_CACHED, layer, name);
+    uint64_t dim[] = {b->capacity,
+                      m->query_heads,
+                      m->kv_heads,
+                      m->head_dim,
+                      view.qk_columns,
+                      b->options->cache.sequences,
+                      b->options->cache.length,
+                      m->layer[layer].window};
+    memcpy(task->dim, dim, sizeof dim);
+    task->real[0] = attention_scale(m);
+    use_columns(b, 1, LZT_ACCESS_READ, view.qk, 0);
+    lzt__use_all(b, 2, LZT_ACCESS_READ, batch->keys[layer]);
+    lzt__use_all(b, 3, LZT_ACCESS_READ, batch->values[layer]);
+    lzt__use_all(b, 4, LZT_ACCESS_WRITE, o->o);
     lzt__scratch(b);
 }
 
@@ -252,10 +296,15 @@ static void emit_attention_half(lzt_builder *b, const lzt_batch_objects *batch, 
     }
     snprintf(name, sizeof name, "%s.rope", pass);
     rope(b, batch, l, m->qk_norm ? o->qk : o->qkv, m->qk_norm ? q + k : q + 2 * k, 1.0, name);
+    if (batch->keys) cache_store(b, batch, l, o, pass);
     o->o = lzt__rows(b, q, "o", l);
-    o->lse = float_rows(b, m->query_heads, "lse", l);
     snprintf(name, sizeof name, "%s.attention", pass);
-    attention(b, batch, l, o, name);
+    if (batch->cached) {
+        attention_cached(b, batch, l, o, name);
+    } else {
+        o->lse = float_rows(b, m->query_heads, "lse", l);
+        attention(b, batch, l, o, name);
+    }
     o->x1 = lzt__rows(b, m->hidden, "x1", l);
     snprintf(name, sizeof name, "%s.o_proj", pass);
     const lzt_tensor *wo = lzt__tensor(b, unit, LZT_ROLE_O);
