@@ -178,7 +178,7 @@ typedef struct lzt_kern lzt_kern;
 
 typedef struct lzt_kern_ops {
     void (*destroy)(lzt_kern *kern);
-    /* pure: a function of op, dtypes and dim alone (and of the backend's thread count and ISA); enough for every
+    /* pure: a function of op, dtypes, dim and real alone (and of the backend's thread count and ISA); enough for every
      * token_count up to T and whichever optional operands are given */
     uint64_t (*scratch_bytes)(const lzt_kern *kern, const lzt_kern_call *call);
     lzt_status (*run)(lzt_kern *kern, const lzt_kern_call *call, void *native_stream, lzt_error *err);

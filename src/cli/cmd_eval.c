@@ -99,7 +99,7 @@ static lzt_status open_all(const lzt_args *args, lzt_session *s, uint64_t rows, 
     if (!status) status = lzt_session_open_tokenizer(s, lzt_args_text(args, "tokenizer"), err);
     if (!status) status = lzt_session_open_template(s, lzt_args_text(args, "template"), err);
     if (!status) status = lzt_session_open_dataset(s, lzt_args_text(args, "dataset"), &s->train, err);
-    if (!status) status = lzt_session_eval_capacity(s->train, rows, &capacity, err);
+    if (!status) status = lzt_session_eval_capacity(s->train, rows, lzt_args_uint(args, "samples"), &capacity, err);
     if (!status && lzt_args_flag(args, "exact-match"))
         status =
             lzt_session_open_exam(s, s->train, lzt_args_uint(args, "samples"), lzt_args_uint(args, "max-new-tokens"),

@@ -169,19 +169,14 @@ static void talk_line(void *arg, const char *line)
 static lzt_status open_all(lzt_session *s, bool quiet, lzt_error *err)
 {
     const lzt_config *c = s->config;
-    uint64_t capacity, eval_capacity = 0;
+    uint64_t capacity;
     lzt_status status = lzt_session_open_model(s, c->model_name_or_path, err);
     if (!status) status = lzt_session_open_data(s, err);
     if (status) return status;
     lzt_session_say_cache(s->train, !quiet);
     lzt_session_say_cache(s->eval, !quiet);
     capacity = lzt_batcher_capacity(s->batcher);
-    if (s->eval) status = lzt_session_eval_capacity(s->eval, c->per_device_eval_batch_size, &eval_capacity, err);
-    if (status) return status;
-    if (eval_capacity > capacity) capacity = eval_capacity;
-    if (s->eval && c->eval_samples && c->eval_strategy != LZT_CONFIG_STRATEGY_NO)
-        status = lzt_session_open_exam(s, s->eval, c->eval_samples, c->eval_max_new_tokens, c->answer_pattern,
-                                       &capacity, err);
+    status = lzt_session_open_evaluation(s, &capacity, err);
     if (status) return status;
     return lzt_session_open_kernels(s, c->bf16 ? LZT_DTYPE_BF16 : LZT_DTYPE_F32, capacity,
                                     c->gradient_accumulation_steps, true, err);

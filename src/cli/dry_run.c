@@ -39,14 +39,10 @@ static lzt_status find_capacity(lzt_session *s, uint64_t *capacity, lzt_error *e
         lzt_talk("note: no rows are read: sequences are taken to be max_seq_length tokens long");
         return capacity_of_config(s, capacity, err);
     }
-    uint64_t eval_capacity = 0;
     lzt_status status = lzt_session_open_data(s, err);
-    if (!status && s->eval)
-        status = lzt_session_eval_capacity(s->eval, c->per_device_eval_batch_size, &eval_capacity, err);
     if (status) return status;
     *capacity = lzt_batcher_capacity(s->batcher);
-    if (eval_capacity > *capacity) *capacity = eval_capacity;
-    return LZT_OK;
+    return lzt_session_open_evaluation(s, capacity, err);
 }
 
 static lzt_status open_all(lzt_session *s, lzt_error *err)
@@ -115,6 +111,8 @@ static lzt_status look_ahead(lzt_session *s, lzt_outlook *o, lzt_error *err)
     if (!status && is_file && is_source_plan(&s->plan)) return lzt_outlook_source(s, o, err);
     if (!status && !s->info->trainable_arch && !s->has_profile) return refuse_architecture(s, err);
     if (!status) status = is_file ? lzt_session_measure_plan(s, err) : lzt_session_choose_plan(s, err);
+    lzt_cache_shape cache;
+    if (!status) status = lzt_session_fit_cache(s, NULL, &cache, err); /* generated answers have to fit, too */
     if (!status) status = predict(s, o, err);
     o->device_bytes = s->plan.device_bytes;
     o->host_bytes = s->plan.host_bytes;

@@ -111,7 +111,7 @@ void lzt_observer_step(void *arg, const lzt_step_metrics *m)
     bool counts = m->tokens_real == full;
     for (int v = 0; v < LZT_VARIANT_COUNT; v++)
         for (int update = 0; update < 2; update++)
-            if (v != LZT_VARIANT_EVALUATE && v != LZT_VARIANT_GENERATE && v != LZT_VARIANT_DRAIN)
+            if (v <= LZT_VARIANT_LAST) /* those that train */
                 look_at(o, (lzt_variant)v, update);
     for (uint32_t i = 0; i < o->entry_count; i++) {
         entry *e = &o->entry[i];

@@ -195,12 +195,14 @@ lzt_status lzt_session_open_data(lzt_session *s, lzt_error *err)
     return status;
 }
 
-lzt_status lzt_session_eval_capacity(lzt_dataset *dataset, uint64_t rows, uint64_t *tokens, lzt_error *err)
+lzt_status lzt_session_eval_capacity(lzt_dataset *dataset, uint64_t rows, uint64_t limit, uint64_t *tokens,
+                                     lzt_error *err)
 {
     lzt_batcher *batcher;
     lzt_batcher_options options = LZT_BATCHER_OPTIONS_INIT;
     options.micro_batch_rows = rows;
     options.disable_shuffling = true;
+    options.max_steps = (limit + rows - 1) / rows;
     lzt_status status = lzt_batcher_create(dataset, &options, &batcher, err);
     if (status) return status;
     *tokens = lzt_batcher_capacity(batcher);
@@ -425,8 +427,21 @@ lzt_status lzt_session_open_exam(lzt_session *s, lzt_dataset *dataset, uint64_t 
     return LZT_OK;
 }
 
-/* The cache that an engine of this session gets. */
-static lzt_status fit_cache(const lzt_session *s, const lzt_cache_shape *wanted, lzt_cache_shape *cache, lzt_error *err)
+lzt_status lzt_session_open_evaluation(lzt_session *s, uint64_t *capacity, lzt_error *err)
+{
+    const lzt_config *c = s->config;
+    uint64_t tokens;
+    if (!s->eval) return LZT_OK;
+    lzt_status status =
+        lzt_session_eval_capacity(s->eval, c->per_device_eval_batch_size, c->eval_loss_samples, &tokens, err);
+    if (status) return status;
+    if (tokens > *capacity) *capacity = tokens;
+    if (!c->eval_samples || c->eval_strategy == LZT_CONFIG_STRATEGY_NO) return LZT_OK;
+    return lzt_session_open_exam(s, s->eval, c->eval_samples, c->eval_max_new_tokens, c->answer_pattern, capacity, err);
+}
+
+lzt_status lzt_session_fit_cache(const lzt_session *s, const lzt_cache_shape *wanted, lzt_cache_shape *cache,
+                                 lzt_error *err)
 {
     lzt_cache_shape own;
     if (!wanted && s->exam) {
@@ -440,7 +455,7 @@ static lzt_status fit_cache(const lzt_session *s, const lzt_cache_shape *wanted,
 lzt_status lzt_session_open_engine(lzt_session *s, const lzt_cache_shape *wanted, lzt_error *err)
 {
     lzt_engine_options options = LZT_ENGINE_OPTIONS_INIT;
-    lzt_status fitted = fit_cache(s, wanted, &options.cache, err);
+    lzt_status fitted = lzt_session_fit_cache(s, wanted, &options.cache, err);
     if (fitted) return fitted;
     bool *frozen = calloc(s->info->tensor_count, sizeof *frozen);
     if (!frozen) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for the list of frozen tensors");

@@ -50,8 +50,9 @@ lzt_status lzt_session_open_dataset(lzt_session *s, const char *path, lzt_datase
 lzt_status lzt_session_open_data(lzt_session *s, lzt_error *err);
 /* What the dataset's token cache has to say: always of a damaged one, else if all. */
 void lzt_session_say_cache(const lzt_dataset *dataset, bool all);
-/* Tokens of the largest micro-batch of rows rows that an evaluation of the dataset has. */
-lzt_status lzt_session_eval_capacity(lzt_dataset *dataset, uint64_t rows, uint64_t *tokens, lzt_error *err);
+/* Tokens of the largest micro-batch of rows rows that an evaluation of the dataset's first limit rows (0: all) has. */
+lzt_status lzt_session_eval_capacity(lzt_dataset *dataset, uint64_t rows, uint64_t limit, uint64_t *tokens,
+                                     lzt_error *err);
 /* F32 or BF16: what text says, else the model directory's own, else F32. */
 lzt_dtype lzt_session_dtype(const lzt_session *s, const char *text);
 /* Kernels, and the numerics for micro-batches of up to capacity tokens. threads 0: the cores. */
@@ -68,9 +69,14 @@ lzt_status lzt_session_read_plan(lzt_session *s, const char *path, lzt_error *er
 lzt_status lzt_session_measure_plan(lzt_session *s, lzt_error *err);
 /* A plan file with checkpoints on the drive needs a directory there: an error before anything is loaded. */
 lzt_status lzt_session_check_spill(const lzt_config *config, lzt_error *err);
+/* What the config's evaluations need: raises *capacity to their largest micro-batch, and opens the exam. */
+lzt_status lzt_session_open_evaluation(lzt_session *s, uint64_t *capacity, lzt_error *err);
 /* The questions of the dataset's first rows; raises *capacity to the longest. */
 lzt_status lzt_session_open_exam(lzt_session *s, lzt_dataset *dataset, uint64_t rows, uint64_t max_new_tokens,
                                  const char *pattern, uint64_t *capacity, lzt_error *err);
+/* The cache that an engine of this session gets: wanted, or the exam's, as far as it fits; without either none. */
+lzt_status lzt_session_fit_cache(const lzt_session *s, const lzt_cache_shape *wanted, lzt_cache_shape *cache,
+                                 lzt_error *err);
 /* Device and engine, with the weights loaded. wanted: the cache to generate with, as far as it fits, or NULL: with an
  * exam its own, else none. */
 lzt_status lzt_session_open_engine(lzt_session *s, const lzt_cache_shape *wanted, lzt_error *err);

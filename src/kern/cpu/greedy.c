@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { GROUP = 16 };
+enum { GROUP = 64 };
 
 static uint64_t group_rows(const lzt_kern_call *call)
 {
