@@ -449,12 +449,36 @@ static void registry_shapes(void **state)
     put("openai.jsonl",
         "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"},{\"role\":\"assistant\",\"content\":\"ho\"}]}\n");
     row_is("openai", SAID("user", "hi") SAID("assistant", "ho"));
+    put("share.jsonl", "{\"talk\":[{\"who\":\"u\",\"what\":\"hi\"},{\"who\":\"a\",\"what\":\"ho\",\"weight\":0.5}]}\n");
+    refuse_row("share", "a message's `weight` is 0.5, and only 0 and 1 are supported");
+    put("share.jsonl",
+        "{\"talk\":[{\"who\":\"u\",\"what\":\"hi\"},{\"who\":\"a\",\"what\":\"ho\",\"train\":\"x\"}]}\n");
+    refuse_row("share", "`train` is not a number, and only 0 and 1");
     put("own.jsonl", "{\"question\":\"q\",\"answer\":\"a\"}\n");
     refuse_row("own", "no field \"frage\"");
     put("share.jsonl", "{\"talk\":[{\"who\":\"human\",\"what\":\"hi\"}]}\n");
     refuse_row("share", "from \"human\", which is nobody known");
     put("share.jsonl", "{\"talk\":[{\"from\":\"human\",\"value\":\"hi\"}]}\n");
     refuse_row("share", "no text in `who` and `what`");
+}
+
+/* The registry of examples/ is one that works. */
+static void example(void **state)
+{
+    (void)state;
+    if (!tokenizer) skip();
+    double weights[] = {2, 1};
+    lzt_dataset_options o = named("math, chats");
+    o.dataset_dir = "examples/registry";
+    o.tokenizer = tokenizer;
+    o.chat = chat;
+    o.mix = LZT_MIX_UNDER;
+    o.weights = weights;
+    o.weight_count = 2;
+    lzt_dataset *d = open_it(o);
+    assert_int_equal(lzt_dataset_rows(d), 9);
+    assert_int_equal(lzt_dataset_epoch_rows(d), 9); /* 6 of 6 and 3 of 3 */
+    lzt_dataset_close(d);
 }
 
 int main(void)
@@ -472,7 +496,7 @@ int main(void)
         cmocka_unit_test(several_files),  cmocka_unit_test(places_of_errors),        cmocka_unit_test(under),
         cmocka_unit_test(over),           cmocka_unit_test(in_file_order),           cmocka_unit_test(places),
         cmocka_unit_test(counts),         cmocka_unit_test(weights_that_do_not_fit), cmocka_unit_test(split),
-        cmocka_unit_test(registry_names), cmocka_unit_test(registry_shapes),
+        cmocka_unit_test(registry_names), cmocka_unit_test(registry_shapes),         cmocka_unit_test(example),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     lzt_template_close(chat);

@@ -251,8 +251,12 @@ static lzt_status message_weight(const conversation *c, const lzt__json *message
             continue;
         }
         double v = w->type == LZT__JSON_NUMBER ? strtod(w->text, NULL) : -1;
-        if (v != 0 && v != 1)
-            return fail(c, "a message's weight is neither 0 nor 1: fractional weights are not supported");
+        if (v != 0 && v != 1) {
+            lzt_fail(c->err, LZT_ERR_DATA, c->where, "a message's `%s` is %.*s, and only 0 and 1 are supported",
+                     names[i], w->type == LZT__JSON_NUMBER && w->size < 20 ? (int)w->size : 20,
+                     w->type == LZT__JSON_NUMBER ? w->text : "not a number");
+            return lzt_hint(c->err, "a token bears loss or it does not; round the weights, or leave the messages out");
+        }
         *trained = v == 1;
     }
     return LZT_OK;
