@@ -464,6 +464,33 @@ static void d9_empty_and_small(void **state)
     says(run_err, "1 rows split off");
 }
 
+/* Above 256 MiB rows are looked into when they are used: what is left out then is told when the run is over. */
+static void d9_large_file_is_counted_too(void **state)
+{
+    (void)state;
+    enum { ROWS = 260, FILLER = 1 << 20 };
+    char *filler = calloc(FILLER + 1, 1);
+    assert_non_null(filler);
+    memset(filler, 'x', FILLER);
+    fresh();
+    new_model();
+    config("per_device_train_batch_size: 2\nmax_steps: 2\non_bad_row: skip\n");
+    FILE *f = fopen(in_folder("rows.jsonl"), "wb");
+    assert_non_null(f);
+    for (int i = 0; i < ROWS; i++)
+        fprintf(f, i == 1 ? "{\"broken\": %s\n" : "{\"input_ids\":[1,2,3],\"x\":\"%s\"}\n", filler);
+    fclose(f);
+    free(filler);
+    train("out", "");
+    says(run_err, "data: rows.jsonl: 260 rows, each looked into when it is first used");
+    says(run_err, "data: 3 of 260 rows were looked into and train");
+    says(run_err, "rows left out: 1 that cannot be read (first at rows.jsonl:2)");
+    assert_true(value_of("out", 0, "tokens_loss") == 2);
+    assert_true(value_of("out", 1, "tokens_loss") == 4);
+    char words[] = "train c.yaml --output_dir none --on_bad_row error";
+    refused(words, "rows.jsonl:2: not valid JSON");
+}
+
 /* ---- D10: ids beyond the embedding ---- */
 
 static void d10_ids_beyond_the_embedding(void **state)
@@ -514,6 +541,7 @@ int main(void)
         cmocka_unit_test(d7_every_assistant_turn),
         cmocka_unit_test(d8_packed_documents_are_isolated),
         cmocka_unit_test(d9_empty_and_small),
+        cmocka_unit_test(d9_large_file_is_counted_too),
         cmocka_unit_test(d10_ids_beyond_the_embedding),
     };
     return cmocka_run_group_tests(tests, run_set_up, run_tear_down);

@@ -314,6 +314,7 @@ static lzt_status run_session(const lzt_args *args, lzt_session *s, lzt_error *e
                  (double)forecast.rss_bytes / 1048576.0);
     status = lzt_session_open_engine(s, NULL, err);
     if (!status) status = train(args, s, &forecast, err);
+    if (!lzt_args_flag(args, "quiet")) lzt_data_say_lazy(s->train, "data");
     return status;
 }
 

@@ -33,34 +33,48 @@ static void say_sources(const lzt_dataset *d, const char *what)
     }
 }
 
+/* Every count that is not zero: rows that were left out, then what else was seen. */
+static void say_found(const lzt_dataset_report *r, const char *what)
+{
+    listing dropped = {0}, seen = {0};
+    add(&dropped, r->dropped_bad, "that cannot be read", r->first_bad_path, r->first_bad_line);
+    add(&dropped, r->dropped_too_long, "too long", NULL, 0);
+    add(&dropped, r->dropped_untrained + r->dropped_cut,
+        r->dropped_cut ? "without a trained token, or none after truncation" : "without a trained token",
+        r->first_dropped_path, r->first_dropped_line);
+    if (dropped.used) lzt_talk("%s: rows left out: %s", what, dropped.text);
+    add(&seen, r->truncated, "truncated rows", NULL, 0);
+    add(&seen, r->blank_lines, "blank lines", NULL, 0);
+    add(&seen, r->replaced_text, "rows with broken text (U+FFFD in its place)", NULL, 0);
+    add(&seen, r->nul_text, "rows with a NUL", NULL, 0);
+    add(&seen, r->control_text, "rows that spell a control token (it stays text)", NULL, 0);
+    add(&seen, r->double_bos, "rows with two BOS", NULL, 0);
+    if (seen.used) lzt_talk("%s: %s", what, seen.text);
+}
+
 void lzt_data_say(const lzt_dataset *d, const char *what)
 {
     lzt_dataset_report r;
-    listing dropped = {0}, seen = {0};
     lzt_dataset_get_report(d, &r);
-    uint64_t cut_or_untrained = r.dropped_untrained + r.dropped_cut;
     if (r.lazy)
         lzt_talk("%s: %s: %" PRIu64 " rows, each looked into when it is first used", what, lzt_dataset_path(d),
                  r.rows_in);
     else
-        lzt_talk("%s: %s: %" PRIu64 " rows, %" PRIu64 " train; %" PRIu64
-                 " tokens, %.1f %% of them trained, at most %" PRIu64 " in a row",
+        lzt_talk("%s: %s: %" PRIu64 " rows, %" PRIu64 " train; %" PRIu64 " tokens, %.1f %% of them trained, at most "
+                 "%" PRIu64 " in a row",
                  what, lzt_dataset_path(d), r.rows_in, r.rows_out, r.tokens,
                  r.tokens ? 100.0 * (double)r.trained_tokens / (double)r.tokens : 0.0, r.longest);
     say_sources(d, what);
-    add(&dropped, r.dropped_bad, "that cannot be read", r.first_bad_path, r.first_bad_line);
-    add(&dropped, r.dropped_too_long, "too long", NULL, 0);
-    add(&dropped, cut_or_untrained,
-        r.dropped_cut ? "without a trained token, or none after truncation" : "without a trained token",
-        r.first_dropped_path, r.first_dropped_line);
-    if (dropped.used) lzt_talk("%s: rows left out: %s", what, dropped.text);
-    add(&seen, r.truncated, "truncated rows", NULL, 0);
-    add(&seen, r.blank_lines, "blank lines", NULL, 0);
-    add(&seen, r.replaced_text, "rows with broken text (U+FFFD in its place)", NULL, 0);
-    add(&seen, r.nul_text, "rows with a NUL", NULL, 0);
-    add(&seen, r.control_text, "rows that spell a control token (it stays text)", NULL, 0);
-    add(&seen, r.double_bos, "rows with two BOS", NULL, 0);
-    if (seen.used) lzt_talk("%s: %s", what, seen.text);
+    say_found(&r, what);
+}
+
+void lzt_data_say_lazy(const lzt_dataset *d, const char *what)
+{
+    lzt_dataset_report r;
+    lzt_dataset_get_report(d, &r);
+    if (!r.lazy) return;
+    lzt_talk("%s: %" PRIu64 " of %" PRIu64 " rows were looked into and train", what, r.rows_out, r.rows_in);
+    say_found(&r, what);
 }
 
 static json_t *place(const char *path, uint64_t line)

@@ -8,6 +8,9 @@
 
 /* Lines on stderr: sources, rows and tokens, and every count that is not zero. what: "data", "eval data". */
 void lzt_data_say(const lzt_dataset *dataset, const char *what);
+/* Of a dataset whose rows are looked into when they are used, once the run is over: what was found in them. Says
+ * nothing of another. */
+void lzt_data_say_lazy(const lzt_dataset *dataset, const char *what);
 /* Sets the counts that every data command prints, as members of an object: rows_in, rows_out, dropped {reason: n},
  * truncated, blank_lines, replaced_text, nul_text, double_bos, control_text, split_off, first_bad_line and
  * first_dropped_line (0: none), first_bad and first_dropped ("file:line" or null), and sources [{name, path, rows_in,
