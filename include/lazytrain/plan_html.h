@@ -32,6 +32,9 @@ typedef struct lzt_plan_sweep {
  * disk */
 LZT_EXPORT lzt_status lzt_plan_write_html(const lzt_plan *plan, const lzt_plan_sweep *sweep, uint64_t sweep_count,
                                           const char *path, lzt_error *err);
+/* The same to memory: *text is NUL-terminated; the caller frees it. NULL on error. */
+LZT_EXPORT lzt_status lzt_plan_print_html(const lzt_plan *plan, const lzt_plan_sweep *sweep, uint64_t sweep_count,
+                                          char **text, lzt_error *err);
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/statfs.h>
@@ -65,13 +66,47 @@ static uint64_t meminfo(const char *text, const char *name)
     return at ? strtoull(at + strlen(name), NULL, 10) * 1024 : 0;
 }
 
+/* The least limit on the way from the group's folder up to the root of its hierarchy. */
+static uint64_t group_limit(const char *root, const char *group, const char *file)
+{
+    char folder[2048], path[2200], text[64];
+    uint64_t least = UINT64_MAX;
+    snprintf(folder, sizeof folder, "%s", group);
+    for (;;) {
+        snprintf(path, sizeof path, "%s%s/%s", root, folder, file);
+        bool limited = !read_small(path, text, sizeof text) && strspn(text, "0123456789");
+        uint64_t limit = limited ? strtoull(text, NULL, 10) : UINT64_MAX;
+        if (limit < least) least = limit;
+        char *slash = strrchr(folder, '/');
+        if (!slash) return least;
+        *slash = 0;
+    }
+}
+
+/* Of this process's control group: version 2 ("0::/a/b"), or version 1 ("9:memory:/a/b"). */
 static uint64_t control_group_limit(void)
 {
-    static const char *const files[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
-    char text[64];
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (!read_small(files[i], text, sizeof text) && strspn(text, "0123456789")) return strtoull(text, NULL, 10);
-    return UINT64_MAX;
+    char *line = NULL;
+    size_t size = 0;
+    uint64_t least = UINT64_MAX;
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    while (file && getline(&line, &size, file) > 0) {
+        line[strcspn(line, "\n")] = 0;
+        const char *memory = strstr(line, ":memory:");
+        uint64_t limit = UINT64_MAX;
+        if (!strncmp(line, "0::", 3)) limit = group_limit("/sys/fs/cgroup", line + 3, "memory.max");
+        if (memory) limit = group_limit("/sys/fs/cgroup/memory", memory + 8, "memory.limit_in_bytes");
+        if (limit < least) least = limit;
+    }
+    if (file) fclose(file);
+    free(line);
+    return least;
+}
+
+static uint64_t address_space_limit(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur;
 }
 
 static int memory(const lzt_facts *facts, uint64_t *total_bytes, uint64_t *available_bytes)
@@ -86,7 +121,8 @@ static int memory(const lzt_facts *facts, uint64_t *total_bytes, uint64_t *avail
     *total_bytes = got > 0 ? meminfo(text, "MemTotal:") : 0;
     *available_bytes = got > 0 ? meminfo(text, "MemAvailable:") : 0;
     free(text);
-    uint64_t limit = control_group_limit();
+    uint64_t limit = control_group_limit(), address_space = address_space_limit();
+    if (address_space < limit) limit = address_space;
     if (limit < *total_bytes) *total_bytes = limit;
     if (limit < *available_bytes) *available_bytes = limit;
     return *total_bytes ? 0 : -ENODATA;
@@ -171,7 +207,7 @@ static int direct_io(const lzt_facts *facts, const char *directory)
 static bool is_lock_name(const char *name)
 {
     size_t length = strlen(name);
-    return !strcmp(name, "lock") || (length > 5 && !strcmp(name + length - 5, ".lock"));
+    return !strcasecmp(name, "lock") || (length >= 5 && !strcasecmp(name + length - 5, ".lock"));
 }
 
 /* ".NAME.tmp-PID": what a writer holds locked while it fills it (base/staging.h). */

@@ -34,7 +34,7 @@ struct lzt_facts {
     uid_t (*user)(const lzt_facts *facts);
     int (*memlock)(const lzt_facts *facts, uint64_t *bytes); /* RLIMIT_MEMLOCK, UINT64_MAX: unlimited */
     int (*memory)(const lzt_facts *facts, uint64_t *total_bytes,
-                  uint64_t *available_bytes); /* the control group's, if less */
+                  uint64_t *available_bytes); /* the control group's, or the limit on address space, if less */
     int (*filesystem)(const lzt_facts *facts, const char *path, lzt_filesystem *out);
     int (*place)(const lzt_facts *facts, const char *path, lzt_place *out);
     int (*direct_io)(const lzt_facts *facts, const char *directory); /* -EINVAL: the filesystem has no O_DIRECT */

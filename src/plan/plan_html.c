@@ -402,18 +402,30 @@ static lzt_status put_page(FILE *out, const lzt_plan *plan, const lzt_plan_sweep
     return status;
 }
 
-lzt_status lzt_plan_write_html(const lzt_plan *plan, const lzt_plan_sweep *sweep, uint64_t sweep_count,
-                               const char *path, lzt_error *err)
+lzt_status lzt_plan_print_html(const lzt_plan *plan, const lzt_plan_sweep *sweep, uint64_t sweep_count, char **text,
+                               lzt_error *err)
 {
-    char *text = NULL;
     size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    if (!out) return lzt_fail(err, LZT_ERR_NO_MEMORY, path, "no memory for the page");
+    *text = NULL;
+    FILE *out = open_memstream(text, &bytes);
+    if (!out) return lzt_fail(err, LZT_ERR_NO_MEMORY, "html", "no memory for the page");
     lzt_status status = put_page(out, plan, sweep, sweep_count, err);
     bool is_bad = ferror(out) != 0;
     is_bad |= fclose(out) != 0;
-    if (!status && is_bad) status = lzt_fail(err, LZT_ERR_NO_MEMORY, path, "no memory for the page");
-    if (!status) status = lzt__os_write_file_atomic(lzt__os_posix(), path, text, bytes, err);
+    if (!status && is_bad) status = lzt_fail(err, LZT_ERR_NO_MEMORY, "html", "no memory for the page");
+    if (status) {
+        free(*text);
+        *text = NULL;
+    }
+    return status;
+}
+
+lzt_status lzt_plan_write_html(const lzt_plan *plan, const lzt_plan_sweep *sweep, uint64_t sweep_count,
+                               const char *path, lzt_error *err)
+{
+    char *text;
+    lzt_status status = lzt_plan_print_html(plan, sweep, sweep_count, &text, err);
+    if (!status) status = lzt__os_write_file_atomic(lzt__os_posix(), path, text, strlen(text), err);
     free(text);
     return status;
 }
