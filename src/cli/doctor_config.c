@@ -80,7 +80,7 @@ static void check_plan(lzt_session *s, bool rows_are_there, lzt_needs *n, lzt_ch
     lzt_error why = {0};
     char a[LZT_UNITS_TEXT], b[LZT_UNITS_TEXT];
     lzt_status status = lzt_session_check_spill(s->config, &why);
-    if (!status) status = lzt_dry_run_look(s, &o, &why);
+    if (!status) status = lzt_dry_run_look(s, false, &o, &why);
     if (rows_are_there && status == LZT_ERR_DATA) {
         add_error(out, "data", &why);
     } else if (rows_are_there) {

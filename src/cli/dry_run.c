@@ -101,7 +101,7 @@ static lzt_status predict(lzt_session *s, lzt_outlook *o, lzt_error *err)
     return status;
 }
 
-static lzt_status look_ahead(lzt_session *s, lzt_outlook *o, lzt_error *err)
+static lzt_status look_ahead(lzt_session *s, bool timed, lzt_outlook *o, lzt_error *err)
 {
     const char *wanted = s->config->memory.plan;
     bool is_file = wanted && strcmp(wanted, "auto") && strcmp(wanted, "baseline");
@@ -113,7 +113,7 @@ static lzt_status look_ahead(lzt_session *s, lzt_outlook *o, lzt_error *err)
     if (!status) status = is_file ? lzt_session_measure_plan(s, err) : lzt_session_choose_plan(s, err);
     lzt_cache_shape cache;
     if (!status) status = lzt_session_fit_cache(s, NULL, &cache, err); /* generated answers have to fit, too */
-    if (!status) status = predict(s, o, err);
+    if (!status && timed) status = predict(s, o, err);
     o->device_bytes = s->plan.device_bytes;
     o->host_bytes = s->plan.host_bytes;
     o->nvme_bytes = s->plan.nvme_bytes;
@@ -207,10 +207,10 @@ static lzt_status say_no_fit(bool json, const lzt_error *why, lzt_error *err)
     return why->status;
 }
 
-lzt_status lzt_dry_run_look(lzt_session *s, lzt_outlook *o, lzt_error *err)
+lzt_status lzt_dry_run_look(lzt_session *s, bool timed, lzt_outlook *o, lzt_error *err)
 {
     lzt_status status = open_all(s, err);
-    if (!status) status = look_ahead(s, o, err);
+    if (!status) status = look_ahead(s, timed, o, err);
     if (status) return status;
     o->steps = steps_of(s);
     lzt_outlook_disk(s, o);
@@ -221,7 +221,7 @@ lzt_status lzt_dry_run(lzt_session *s, bool json, lzt_error *err)
 {
     lzt_outlook o = {.step_from = ""};
     lzt_error why = {0};
-    lzt_status status = lzt_dry_run_look(s, &o, &why);
+    lzt_status status = lzt_dry_run_look(s, true, &o, &why);
     if (status == LZT_ERR_NO_PLAN) return say_no_fit(json, &why, err);
     if (status) {
         *err = why;

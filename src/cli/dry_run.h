@@ -28,9 +28,9 @@ typedef struct lzt_outlook {
 /* Resolves, plans and prints. No plan, or a cap that is too small: LZT_ERR_NO_PLAN, after "fits: no". */
 lzt_status lzt_dry_run(lzt_session *session, bool json, lzt_error *err);
 
-/* The same without printing: opens, plans, fills *outlook. Errors are those of a run; LZT_ERR_NO_PLAN when nothing
- * fits. */
-lzt_status lzt_dry_run_look(lzt_session *session, lzt_outlook *outlook, lzt_error *err);
+/* The same without printing: opens, plans, fills *outlook. timed false: nothing is measured or simulated, and the
+ * step's time stays 0. Errors are those of a run; LZT_ERR_NO_PLAN when nothing fits. */
+lzt_status lzt_dry_run_look(lzt_session *session, bool timed, lzt_outlook *outlook, lzt_error *err);
 
 /* path is one file, and is not there: a dry run then takes the config's word for the length of sequences. */
 bool lzt_dry_run_lacks(const lzt_config *config, const char *path);
