@@ -181,14 +181,44 @@ static void test_dry_run(void **unused)
     (void)unused;
     must_run("train c.yaml --dry-run --json --output_dir nowhere");
     json_t *json = json_out();
-    assert_string_equal(json_string_value(json_object_get(json, "predicted_from")), "a profile measured now");
+    assert_non_null(strstr(json_string_value(json_object_get(json, "predicted_from")), "measured now"));
     assert_true(number(json, "predicted_step_seconds") > 0 && number(json, "predicted_rss_bytes") > 0);
     json_decref(json);
     must_run("train c.yaml --dry-run --json --memory.profile own.json --output_dir nowhere");
     json = json_out();
-    assert_non_null(strstr(json_string_value(json_object_get(json, "predicted_from")), "measured before"));
+    assert_non_null(strstr(json_string_value(json_object_get(json, "predicted_from")), "on the profile"));
     assert_true(number(json, "predicted_step_seconds") > 0);
     json_decref(json);
+}
+
+static void test_drive(void **unused)
+{
+    (void)unused;
+    lzt_profile p;
+    lzt_error err = {0};
+    static const char *const rates[] = {"nvme_read",      "nvme_write",      "nvme_read.depth1", "nvme_write.depth16",
+                                        "nvme_read_both", "nvme_write_both", "nvme_read.warm"};
+    must_run("probe --drive . --drive-bytes 32MiB --seconds 0.02 --out drive.json");
+    if (lzt_profile_read(in_folder("drive.json"), &p, &err)) fail_msg("%s: %s", err.where, err.message);
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        const lzt_measurement *m = lzt_profile_find(&p, LZT_MEASURE_RATE, rates[i], 1 << 20);
+        if (!m || !is_finite(m)) fail_msg("rate %s", rates[i]);
+    }
+    double best = lzt_profile_find(&p, LZT_MEASURE_RATE, "nvme_read", 1 << 20)->median;
+    assert_true(best >= lzt_profile_find(&p, LZT_MEASURE_RATE, "nvme_read.depth1", 1 << 20)->median);
+    assert_true(strstr(p.drive, "uring, ") || strstr(p.drive, "threads, "));
+    assert_true(p.nvme_bytes > 0);
+    lzt_profile_fini(&p);
+    char listing[512];
+    snprintf(listing, sizeof listing, "ls -a %s | grep -q lazytrain-probe", run_folder);
+    assert_int_not_equal(shell(listing), 0); /* the file is gone */
+    assert_int_equal(run("probe --drive nowhere"), 6);
+    assert_int_equal(run("probe --drive . --drive-bytes 900000GiB"), 6);
+    assert_non_null(strstr(run_err, "bytes free"));
+    if (!access("/dev/shm", W_OK)) {
+        must_run("probe --drive /dev/shm --drive-bytes 16MiB --seconds 0.02 --out shm.json");
+        assert_non_null(strstr(run_err, "tmpfs"));
+    }
 }
 
 static void test_refused(void **unused)
@@ -207,6 +237,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_values),   cmocka_unit_test(test_sim),
                                        cmocka_unit_test(test_trace),    cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_from_run), cmocka_unit_test(test_dry_run)};
+                                       cmocka_unit_test(test_from_run), cmocka_unit_test(test_dry_run),
+                                       cmocka_unit_test(test_drive)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -138,6 +138,8 @@ _lazytrain() {
         "probe --link-gbps") COMPREPLY=(); return ;;
         "probe --compute-slowdown") COMPREPLY=(); return ;;
         "probe --seconds") COMPREPLY=(); return ;;
+        "probe --drive") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "probe --drive-bytes") COMPREPLY=(); return ;;
         "probe --from-run") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "probe --out") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "data convert --dataset") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -192,7 +194,7 @@ _lazytrain() {
         "check") options="--help --model --json" ;;
         "sim") options="--help --plan --model --profile --batch --accumulation --trace --json" ;;
         "doctor") options="--help --json" ;;
-        "probe") options="--help --model --batch --seq --dtype --accumulation --link-gbps --compute-slowdown --seconds --from-run --out --json" ;;
+        "probe") options="--help --model --batch --seq --dtype --accumulation --link-gbps --compute-slowdown --seconds --drive --drive-bytes --from-run --out --json" ;;
         "data convert") options="--help --dataset --output --dataset-dir --to --model --tokenizer --template --query-field --response-field --max-seq-length --limit --on-bad-row --json" ;;
         "data inspect") options="--help --dataset --dataset-dir --model --tokenizer --template --query-field --response-field --max-seq-length --truncation --loss-on --on-bad-row --packing --group-by-length --batch-size --limit --rows --json" ;;
         "data tokenize") options="--help --tokenizer --config --pattern --threads --lines --json" ;;

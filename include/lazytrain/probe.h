@@ -86,6 +86,24 @@ typedef struct lzt_probe_options {
  * Errors: LZT_ERR_NO_MEMORY, LZT_ERR_NO_PLAN (the device's cap is too small for one layer), and those of the device. */
 LZT_EXPORT lzt_status lzt_probe_run(const lzt_probe_options *options, lzt_profile *profile, lzt_error *err);
 
+typedef struct lzt_probe_drive_options {
+    uint64_t struct_bytes;
+    const char *directory; /* on the drive; a file is made there, unlinked at once, and gone afterwards */
+    uint64_t file_bytes;   /* whole pairs of 8 MiB blocks; at most half of what is free */
+    double seconds;        /* in all, about; filling the file comes on top */
+} lzt_probe_drive_options;
+
+#define LZT_PROBE_DRIVE_OPTIONS_INIT                                                                                   \
+    {                                                                                                                  \
+        sizeof(lzt_probe_drive_options), NULL, UINT64_C(256) << 20, 4.0                                                \
+    }
+
+/* RATE by block size: "nvme_read.depth1", ".depth4", ".depth16" and the fastest of them as "nvme_read"; the same for
+ * "nvme_write"; "nvme_read_both", "nvme_write_both" while the other runs; "nvme_read.warm" out of the page cache. All
+ * but the last are direct (O_DIRECT) where the filesystem allows it; profile->drive says which engine and way it was.
+ * Errors: LZT_ERR_STORAGE (too little space, what the drive refuses), LZT_ERR_NO_MEMORY. */
+LZT_EXPORT lzt_status lzt_probe_drive(const lzt_probe_drive_options *options, lzt_profile *profile, lzt_error *err);
+
 #ifdef __cplusplus
 }
 #endif

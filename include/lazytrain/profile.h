@@ -37,6 +37,7 @@ typedef struct lzt_measurement {
 
 typedef struct lzt_profile {
     char machine[128], device[128];                /* what it was measured on, in words */
+    char drive[128];                               /* "uring, direct"; "": no drive was measured */
     uint64_t device_bytes, host_bytes, nvme_bytes; /* capacities; 0: unknown */
     lzt_measurement *measurement; /* [measurement_count] by kind, then name, then size; no two alike in all three */
     uint64_t measurement_count;

@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/probe_list.h"
 #include "cli/talk.h"
+#include "lazytrain/probe.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@ static const lzt_option options[] = {
      .argument = "DIR",
      .type = LZT_OPTION_PATH,
      .help = "a model's directory or config.json: its operators and sizes are measured; no weights are read. Required "
-             "but with --from-run"},
+             "but with --from-run or --drive"},
     {.name = "batch",
      .argument = "B",
      .type = LZT_OPTION_UINT,
@@ -53,6 +54,17 @@ static const lzt_option options[] = {
      .unit = "s",
      .fallback = "2",
      .help = "spent on each part: copies, kernels, host work, each pair of lanes"},
+    {.name = "drive",
+     .argument = "DIR",
+     .type = LZT_OPTION_PATH,
+     .help = "measure the drive that DIR is on too, or, without --model, alone: a file is made there and gone "
+             "afterwards"},
+    {.name = "drive-bytes",
+     .argument = "SIZE",
+     .type = LZT_OPTION_SIZE,
+     .unit = "bytes",
+     .fallback = "256MiB",
+     .help = "of that file"},
     {.name = "from-run",
      .argument = "RUN_DIR",
      .type = LZT_OPTION_PATH,
@@ -122,15 +134,24 @@ static lzt_status from_run(const lzt_args *args, lzt_profile *profile, lzt_error
     return status;
 }
 
+static lzt_status measure_drive(const lzt_args *args, lzt_profile *profile, lzt_error *err)
+{
+    lzt_probe_drive_options o = LZT_PROBE_DRIVE_OPTIONS_INIT;
+    o.directory = lzt_args_text(args, "drive");
+    o.file_bytes = lzt_args_size(args, "drive-bytes");
+    o.seconds = 4 * lzt_args_real(args, "seconds");
+    if (!lzt_args_flag(args, "json")) lzt_talk("measuring: the drive of %s", o.directory);
+    lzt_status status = lzt_probe_drive(&o, profile, err);
+    if (!status && !lzt_args_flag(args, "json")) lzt_talk("drive: %s", profile->drive);
+    return status;
+}
+
 static lzt_status measure(const lzt_args *args, lzt_session *s, lzt_profile *profile, lzt_error *err)
 {
     uint64_t rows = lzt_args_uint(args, "batch"), length = lzt_args_uint(args, "seq");
     uint64_t micro_batches = lzt_args_uint(args, "accumulation");
-    if (lzt_args_given(args, "from-run")) return from_run(args, profile, err);
-    if (!lzt_args_given(args, "model"))
-        return lzt_fail(err, LZT_ERR_USAGE, "--model", "whose operators are to be measured? (or --from-run RUN_DIR)");
-    if (!rows || length < 2 || !micro_batches || !(lzt_args_real(args, "seconds") > 0))
-        return lzt_fail(err, LZT_ERR_USAGE, "probe", "needs a row, two tokens, a micro-batch and some time at least");
+    if (!rows || length < 2 || !micro_batches)
+        return lzt_fail(err, LZT_ERR_USAGE, "probe", "needs a row, two tokens and a micro-batch at least");
     lzt_status status = lzt_session_open_config(s, lzt_args_text(args, "model"), err);
     if (status) return status;
     lzt_dtype dtype = lzt_session_dtype(s, lzt_args_text(args, "dtype"));
@@ -138,6 +159,17 @@ static lzt_status measure(const lzt_args *args, lzt_session *s, lzt_profile *pro
     if (!status)
         status = lzt_probe_session(s, rows, lzt_args_real(args, "seconds"), !lzt_args_flag(args, "json"), profile, err);
     return status;
+}
+
+static lzt_status measure_all(const lzt_args *args, lzt_session *s, lzt_profile *profile, lzt_error *err)
+{
+    if (lzt_args_given(args, "from-run")) return from_run(args, profile, err);
+    bool drive = lzt_args_given(args, "drive");
+    if (!drive && !lzt_args_given(args, "model"))
+        return lzt_fail(err, LZT_ERR_USAGE, "--model", "whose operators are to be measured? (or --from-run RUN_DIR)");
+    if (!(lzt_args_real(args, "seconds") > 0)) return lzt_fail(err, LZT_ERR_USAGE, "--seconds", "must be positive");
+    lzt_status status = lzt_args_given(args, "model") ? measure(args, s, profile, err) : LZT_OK;
+    return status || !drive ? status : measure_drive(args, profile, err);
 }
 
 static lzt_status run(const lzt_args *args, lzt_error *err)
@@ -149,7 +181,7 @@ static lzt_status run(const lzt_args *args, lzt_error *err)
     lzt_status status = lzt_config_load(NULL, given, LZT_COUNT(given), &config, err);
     if (status) return status;
     lzt_session session = {.config = &config};
-    status = measure(args, &session, &profile, err);
+    status = measure_all(args, &session, &profile, err);
     if (!status) status = put_out(args, &profile, err);
     lzt_profile_fini(&profile);
     lzt_session_close(&session);

@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SHORT_BYTES (UINT64_C(4) << 20)
+
+enum { FEW = 3 };
+
 void lzt__probe_copy_ring(const lzt_probe *p, lzt_lane lane, uint64_t bytes, lzt_range *range, lzt_work *work,
                           lzt_load *load)
 {
@@ -23,7 +27,8 @@ void lzt__probe_copy_ring(const lzt_probe *p, lzt_lane lane, uint64_t bytes, lzt
     *load = (lzt_load){.stream = p->stream[lane], .pass = work, .count = LZT_PROBE_RING};
 }
 
-/* The mean rate of the ring's copies while they follow one another; with both, of those beside the other direction. */
+/* The mean rate of copies that follow one another: a throttled link makes up for a late one with the next. With both
+ * directions the first, which may be alone, does not count. */
 static lzt_status sample(lzt_probe *p, const lzt_load *const *loads, uint32_t load_count, uint64_t bytes,
                          lzt_samples *samples, lzt_error *err)
 {
@@ -31,12 +36,10 @@ static lzt_status sample(lzt_probe *p, const lzt_load *const *loads, uint32_t lo
     lzt_work *works[2];
     lzt_status status = lzt__load_run(p->dev, loads, passes, load_count, works, err);
     for (uint32_t d = 0; d < load_count; d++) {
-        const lzt_work *w = works[d];
-        for (uint32_t i = 0; !status && i < LZT_PROBE_RING; i++) {
-            bool first = i == 0; /* from rest */
-            if (first && load_count > 1) continue;
-            lzt__samples_put(&samples[d], (double)bytes / (lzt__work_seconds(&w[i]) + 1e-9));
-        }
+        double seconds = 1e-9;
+        uint32_t first = load_count > 1, count = loads[d]->count;
+        for (uint32_t i = first; !status && i < count; i++) seconds += lzt__work_seconds(&works[d][i]);
+        lzt__samples_put(&samples[d], (double)bytes * (count - first) / seconds);
         free(works[d]);
     }
     return status;
@@ -49,10 +52,10 @@ static lzt_status measure(lzt_probe *p, const lzt_load *const *loads, uint32_t l
     lzt_status status = LZT_OK;
     double budget = p->o->seconds / (p->o->copy_count + 1) / 2;
     for (uint32_t d = 0; d < load_count && !status; d++)
-        status = lzt__samples_init(&samples[d], LZT_PROBE_RING * LZT_PROBE_SAMPLES_MAX, err);
+        status = lzt__samples_init(&samples[d], LZT_PROBE_SAMPLES_MAX, err);
     uint64_t begin = lzt__clock_ns();
     for (int s = 0; s < LZT_PROBE_SAMPLES_MAX && !status; s++) {
-        if (s >= 1 && lzt__clock_seconds(lzt__clock_ns() - begin) > budget) break;
+        if (s >= 3 && lzt__clock_seconds(lzt__clock_ns() - begin) > budget) break;
         status = sample(p, loads, load_count, bytes, samples, err);
     }
     for (uint32_t d = 0; d < load_count; d++) {
@@ -98,6 +101,7 @@ lzt_status lzt__probe_copies(lzt_probe *p, lzt_error *err)
             snprintf(entry[d].name, sizeof entry[d].name, "%s", lzt_lane_name(lanes[d]));
             snprintf(both[d].name, sizeof both[d].name, "%s_both", lzt_lane_name(lanes[d]));
             lzt__probe_copy_ring(p, lanes[d], bytes, range[d], work[d], &load[d]);
+            if (bytes > SHORT_BYTES) load[d].count = FEW; /* long ones need not be many */
             if (!status) status = measure(p, &loads[d], 1, bytes, &entry[d], err);
         }
         if (!status) status = measure(p, loads, 2, bytes, both, err);

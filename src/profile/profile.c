@@ -130,7 +130,10 @@ static lzt_status read_profile(const lzt__json_node *root, lzt_profile *profile,
     lzt__json_node name = lzt__json_member(root, "format"), capacity = lzt__json_member(root, "capacity");
     lzt__json_as_choice(&name, format, 1);
     lzt__json_u64(root, "version", LZT_PROFILE_VERSION, LZT_PROFILE_VERSION);
-    lzt__json_keys(root, "format version machine device capacity rates times");
+    bool drive = lzt__json_has(root, "drive");
+    lzt__json_keys(root, drive ? "format version machine device drive capacity rates times"
+                               : "format version machine device capacity rates times");
+    if (drive) lzt__json_text(root, "drive", profile->drive, sizeof profile->drive);
     lzt__json_text(root, "machine", profile->machine, sizeof profile->machine);
     lzt__json_text(root, "device", profile->device, sizeof profile->device);
     lzt__json_keys(&capacity, "device_bytes host_bytes nvme_bytes");
@@ -178,15 +181,25 @@ static json_t *measurement_json(const lzt_measurement *m)
                      layout[m->kind].value, m->median, "min", m->min, "max", m->max, "count", (json_int_t)m->count);
 }
 
+static json_t *with_drive(json_t *json, const lzt_profile *p)
+{
+    if (json && p->drive[0] && json_object_set_new(json, "drive", json_string(p->drive))) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
+}
+
 static json_t *profile_json(const lzt_profile *p)
 {
     json_t *list[LZT_MEASURE_COUNT] = {json_array(), json_array()};
     for (uint64_t i = 0; i < p->measurement_count; i++)
         json_array_append_new(list[p->measurement[i].kind], measurement_json(&p->measurement[i]));
-    return json_pack("{s:s, s:i, s:s, s:s, s:{s:I, s:I, s:I}, s:o, s:o}", "format", FORMAT, "version",
-                     LZT_PROFILE_VERSION, "machine", p->machine, "device", p->device, "capacity", "device_bytes",
-                     (json_int_t)p->device_bytes, "host_bytes", (json_int_t)p->host_bytes, "nvme_bytes",
-                     (json_int_t)p->nvme_bytes, layout[0].list, list[0], layout[1].list, list[1]);
+    json_t *json = json_pack("{s:s, s:i, s:s, s:s, s:{s:I, s:I, s:I}, s:o, s:o}", "format", FORMAT, "version",
+                             LZT_PROFILE_VERSION, "machine", p->machine, "device", p->device, "capacity",
+                             "device_bytes", (json_int_t)p->device_bytes, "host_bytes", (json_int_t)p->host_bytes,
+                             "nvme_bytes", (json_int_t)p->nvme_bytes, layout[0].list, list[0], layout[1].list, list[1]);
+    return with_drive(json, p);
 }
 
 lzt_status lzt_profile_print(const lzt_profile *profile, char **text, lzt_error *err)
