@@ -502,6 +502,11 @@ static void d10_ids_beyond_the_embedding(void **state)
     config("");
     put_text("rows.jsonl", "{\"input_ids\":[1,258]}\n");
     train("last", "--max_steps 1"); /* the last row is legal, and so are rows that no token names */
+    put_text("dataset_info.json", "{\"mine\":{\"file_name\":\"rows.jsonl\"}}");
+    must_run("eval --model last/final --dataset mine --dataset-dir . --json");
+    json_t *e = printed();
+    assert_int_equal(number(e, "tokens"), 1);
+    json_decref(e);
     must_run("model inspect last/final --json");
     json_t *j = printed();
     must_run("model inspect model --json");

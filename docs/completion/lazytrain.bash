@@ -43,6 +43,7 @@ _lazytrain() {
         "train --dump-gradients") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "eval --model") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "eval --dataset") COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        "eval --dataset-dir") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "eval --dtype") COMPREPLY=($(compgen -W "f32 bf16" -- "$cur")); return ;;
         "eval --batch-size") COMPREPLY=(); return ;;
         "eval --max-seq-length") COMPREPLY=(); return ;;
@@ -185,7 +186,7 @@ _lazytrain() {
     esac
     case "$command" in
         "train") options="--help --dry-run --device-cap --dump-gradients --trace --quiet --json" ;;
-        "eval") options="--help --model --dataset --dtype --batch-size --max-seq-length --tokenizer --template --exact-match --samples --max-new-tokens --answer-pattern --answers --device-cap --json" ;;
+        "eval") options="--help --model --dataset --dataset-dir --dtype --batch-size --max-seq-length --tokenizer --template --exact-match --samples --max-new-tokens --answer-pattern --answers --device-cap --json" ;;
         "generate") options="--help --model --prompt-ids --prompt --max-new-tokens --dtype --tokenizer --json" ;;
         "bench gemm") options="--help --shape --tokens --dtype --gemm --isa --threads --repeats --json" ;;
         "bench step") options="--help --model --batch --seq --dtype --steps --warmup --plan --device-cap --link-gbps --compute-slowdown --profile --json" ;;

@@ -10,7 +10,12 @@
 
 static const lzt_option options[] = {
     {.name = "model", .argument = "DIR", .type = LZT_OPTION_PATH, .required = true, .help = "the model's directory"},
-    {.name = "dataset", .argument = "FILE", .type = LZT_OPTION_PATH, .required = true, .help = "the rows"},
+    {.name = "dataset",
+     .argument = "FILES",
+     .type = LZT_OPTION_PATH,
+     .required = true,
+     .help = "files of rows, or names in dataset_info.json, separated by commas"},
+    {.name = "dataset-dir", .argument = "DIR", .type = LZT_OPTION_PATH, .help = "directory of dataset_info.json"},
     {.name = "dtype",
      .argument = "TYPE",
      .type = LZT_OPTION_CHOICE,
@@ -115,9 +120,11 @@ static lzt_status open_all(const lzt_args *args, lzt_session *s, uint64_t rows, 
 static lzt_status load_config(const lzt_args *args, lzt_config *config, lzt_error *err)
 {
     char length[32], cap[32];
-    lzt_config_override given[2];
+    lzt_config_override given[3];
     int count = 0;
     snprintf(length, sizeof length, "%llu", (unsigned long long)lzt_args_uint(args, "max-seq-length"));
+    if (lzt_args_given(args, "dataset-dir"))
+        given[count++] = (lzt_config_override){"dataset_dir", lzt_args_text(args, "dataset-dir")};
     if (lzt_args_uint(args, "max-seq-length")) given[count++] = (lzt_config_override){"max_seq_length", length};
     if (lzt_args_given(args, "device-cap")) {
         snprintf(cap, sizeof cap, "%llu", (unsigned long long)lzt_args_size(args, "device-cap"));
