@@ -1,7 +1,8 @@
 /* How lanes get in each other's way, pair by pair; and how long a lane takes to see that another is done.
  *
  * Both lanes of a pair get work for about the same time. What counts is what ran wholly while the other was busy: the
- * sum of its times over the sum of the same works' times alone.
+ * sum of its times over the sum of the same works' times alone, taken right before, so that a machine that grows slower
+ * or faster over the probe does not look like a lane in the way.
  */
 #include "probe/probe_internal.h"
 
@@ -65,16 +66,19 @@ static const lzt_probe_host *typical_host(const lzt_probe *p)
     return best;
 }
 
-static lzt_status measure_alone(overlap *v, int lane, lzt_error *err)
+/* The works' own times, each the mean over the passes but the first. */
+static lzt_status measure_alone(overlap *v, int lane, uint32_t passes, lzt_error *err)
 {
     lzt_load *load = &v->load[lane];
     const lzt_load *loads = load;
-    const uint32_t passes = 4;
     lzt_work *works;
+    passes++;
     lzt_status status = lzt__load_run(v->p->dev, &loads, &passes, 1, &works, err);
-    double sum = 0;
-    for (uint32_t i = load->count; i < passes * load->count && !status; i++) sum += lzt__work_seconds(&works[i]);
-    for (uint32_t i = 0; i < load->count; i++) load->alone[i] = sum / ((passes - 1) * load->count);
+    for (uint32_t i = 0; i < load->count && !status; i++) {
+        double sum = 0;
+        for (uint32_t pass = 1; pass < passes; pass++) sum += lzt__work_seconds(&works[pass * load->count + i]);
+        load->alone[i] = sum / (passes - 1);
+    }
     free(works);
     return status;
 }
@@ -92,7 +96,7 @@ static lzt_status set_up(overlap *v, lzt_error *err)
     }
     for (int i = 1; i < LANES && !status; i++) {
         v->load[i].alone = v->alone[i - 1];
-        if (v->load[i].count) status = measure_alone(v, i, err);
+        if (v->load[i].count) status = measure_alone(v, i, 4, err);
     }
     for (int i = 0; i < LANES; i++)
         for (uint32_t k = 0; k < v->load[i].count; k++) v->pass_seconds[i] += v->load[i].alone[k];
@@ -122,7 +126,10 @@ static lzt_status sample_pair(overlap *v, int a, int b, lzt_samples *of_a, lzt_s
     const lzt_load *loads[2] = {&v->load[a], &v->load[b]};
     uint32_t passes[2] = {passes_for(v, a), passes_for(v, b)};
     lzt_work *works[2];
-    lzt_status status = lzt__load_run(v->p->dev, loads, passes, 2, works, err);
+    lzt_status status = measure_alone(v, a, passes[0], err);
+    if (!status) status = measure_alone(v, b, passes[1], err);
+    if (status) return status;
+    status = lzt__load_run(v->p->dev, loads, passes, 2, works, err);
     if (!status) {
         uint64_t from[2], to[2];
         for (int i = 0; i < 2; i++) {
