@@ -87,7 +87,7 @@ typedef struct lzt_exam_result {
     uint64_t answers;    /* rows asked */
     uint64_t right;      /* numbers equal, or the same trimmed string */
     uint64_t unanswered; /* the pattern found nothing in what was generated */
-    uint64_t cut;        /* ended by max_new_tokens */
+    uint64_t cut;        /* ended by max_new_tokens, or by the model's last position */
     lzt_generate_result generated;
     double seconds;
 } lzt_exam_result;

@@ -209,10 +209,20 @@ static lzt_status judge_all(const lzt_exam *e, const lzt_sequence *sequence, con
     return status;
 }
 
+/* The ids that may follow the question: the model has no positions for more. */
+static uint64_t room(const lzt_exam *e, const question *q, const lzt_model_info *model)
+{
+    if (!model->max_positions) return e->max_new; /* the config names no limit */
+    uint64_t left = model->max_positions > q->prompt_count ? model->max_positions - q->prompt_count : 0;
+    return e->max_new < left ? e->max_new : left;
+}
+
 lzt_status lzt_exam_run(lzt_exam *e, lzt_engine *engine, const char *path, const volatile sig_atomic_t *stop,
                         lzt_exam_result *result, lzt_error *err)
 {
     uint64_t begin = lzt__clock_ns();
+    lzt_engine_info info;
+    lzt_engine_get_info(engine, &info);
     *result = (lzt_exam_result){.answers = e->count};
     lzt_sequence *sequence = calloc(e->count + 1, sizeof *sequence);
     int32_t *out = calloc(e->count * e->max_new + 1, sizeof *out);
@@ -220,7 +230,7 @@ lzt_status lzt_exam_run(lzt_exam *e, lzt_engine *engine, const char *path, const
     for (uint64_t i = 0; i < e->count && !status; i++)
         sequence[i] = (lzt_sequence){.prompt = e->ids + e->question[i].prompt_begin,
                                      .prompt_count = e->question[i].prompt_count,
-                                     .max_new = e->max_new,
+                                     .max_new = room(e, &e->question[i], info.model),
                                      .out = out + i * e->max_new};
     if (!status) status = lzt_generate(engine, sequence, e->count, stop, &result->generated, err);
     if (!status) status = judge_all(e, sequence, path, result, err);
