@@ -22,6 +22,12 @@ uint32_t lzt__team_size(const lzt_team *team);
 /* blocks: until every part has returned; allocates nothing */
 void lzt__team_run(lzt_team *team, lzt_team_body *body, void *arg);
 
+/* Asks the scheduler for short time slices of the calling thread, and so of those that it creates: where other
+ * processes take the cores too, it then runs soon after it is woken, instead of when the slice of the running one ends
+ * (3 ms and more, some thousand times a step). Its share of the time stays what it was. A wish: kernels before 6.12
+ * ignore it. The team's own threads have made it. */
+void lzt__team_short_slices(void);
+
 /* The half-open range of part among part_count equal parts of count items, in whole grains (the last part takes the
  * rest). */
 static inline void lzt__team_split(uint64_t count, uint64_t grain, uint32_t part, uint32_t part_count, uint64_t *begin,

@@ -7,6 +7,8 @@
  */
 #include "dev/cpu/dev_cpu.h"
 
+#include "base/team.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,6 +157,7 @@ static void *stream_main(void *arg)
     snprintf(name, sizeof name, "lzt-%.11s", lzt_lane_name(stream->lane));
     pthread_setname_np(pthread_self(), name);
     prctl(PR_SET_TIMERSLACK, 1UL); /* ns: throttled lanes sleep for microseconds */
+    lzt__team_short_slices();      /* and OpenMP's threads, which this one creates */
     for (;;) {
         bool slept = false;
         lzt_work *work = next(stream, &slept);
