@@ -130,7 +130,7 @@ static uint32_t user_defined(const lzt_tokenizer *t, const char *text, uint32_t 
     const lzt__added *a = lzt__matcher_at(t, &t->normalised, text, size, 0, NULL, NULL);
     if (!a) return 0;
     *id = a->id;
-    return a->size;
+    return a->match_size;
 }
 
 /* Merges stop at user-defined pieces, which are symbols as they stand. */
@@ -259,7 +259,7 @@ static lzt_status encode_piece(lzt_encoder *e, const stretch *s, lzt__piece p, l
     return reserve(e, CACHE_IDS, err);
 }
 
-/* ---- splits and normalisers ---- */
+/* ---- splits ---- */
 
 static lzt_status encode_pieces(lzt_encoder *e, const stretch *s, lzt_error *err)
 {
@@ -297,61 +297,6 @@ static lzt_status to_text(const stretch *s, lzt__traced *out, uint64_t spare, lz
     return LZT_OK;
 }
 
-static lzt_status replace(const lzt__traced *in, const char *a, uint32_t a_size, const char *b, uint32_t b_size,
-                          lzt__traced *out, lzt_error *err)
-{
-    uint64_t hits = 0;
-    for (uint64_t i = 0; i + a_size <= in->size; i++) hits += !memcmp(in->bytes + i, a, a_size);
-    lzt_status s = lzt__traced_reserve(out, in->size + hits * b_size + 1, err);
-    if (s) return s;
-    out->size = 0;
-    for (uint64_t i = 0; i < in->size;) {
-        if (i + a_size <= in->size && !memcmp(in->bytes + i, a, a_size)) {
-            for (uint32_t k = 0; k < b_size; k++) {
-                out->origin[out->size] = in->origin[i];
-                out->bytes[out->size++] = b[k];
-            }
-            i += a_size;
-        } else {
-            out->origin[out->size] = in->origin[i];
-            out->bytes[out->size++] = in->bytes[i++];
-        }
-    }
-    out->origin[out->size] = in->origin[in->size];
-    return LZT_OK;
-}
-
-static lzt_status prepend(lzt__traced *text, const char *a, uint32_t a_size, lzt_error *err)
-{
-    lzt_status s = lzt__traced_reserve(text, text->size + a_size, err);
-    if (s) return s;
-    memmove(text->bytes + a_size, text->bytes, text->size);
-    memmove(text->origin + a_size, text->origin, (text->size + 1) * sizeof *text->origin);
-    memcpy(text->bytes, a, a_size);
-    for (uint32_t i = 0; i < a_size; i++) text->origin[i] = text->origin[a_size];
-    text->size += a_size;
-    return LZT_OK;
-}
-
-static lzt_status normalise_step(lzt_encoder *e, const lzt__norm *n, lzt__traced **from, lzt__traced **to,
-                                 lzt_error *err)
-{
-    const lzt_tokenizer *t = e->t;
-    lzt_status s = LZT_OK;
-    if (n->kind == LZT__NORM_PREPEND) return (*from)->size ? prepend(*from, n->a, n->a_size, err) : LZT_OK;
-    if (n->kind == LZT__NORM_NFC && lzt__unicode_is_nfc(t->unicode, (*from)->bytes, (*from)->size)) return LZT_OK;
-    if (n->kind == LZT__NORM_REPLACE)
-        s = replace(*from, n->a, n->a_size, n->b, n->b_size, *to, err);
-    else if (n->kind == LZT__NORM_CHARSMAP)
-        s = lzt__charsmap_apply(t, *from, *to, err);
-    else
-        s = lzt__unicode_normalise(t->unicode, n->kind == LZT__NORM_NFC, *from, *to, err);
-    lzt__traced *other = *from;
-    *from = *to;
-    *to = other;
-    return s;
-}
-
 /* s becomes its normal form, in one of the encoder's buffers unless nothing changes. */
 static lzt_status normalise(lzt_encoder *e, stretch *s, lzt_error *err)
 {
@@ -362,7 +307,7 @@ static lzt_status normalise(lzt_encoder *e, stretch *s, lzt_error *err)
         return LZT_OK;
     lzt__traced *from = &e->text[0], *to = &e->text[1];
     lzt_status status = to_text(s, from, 16, err);
-    for (uint32_t k = 0; !status && k < t->norm_count; k++) status = normalise_step(e, &t->norm[k], &from, &to, err);
+    if (!status) status = lzt__normalise(t, &e->split, &from, &to, err);
     if (status) return status;
     if (from->size > UINT32_MAX / 2) return lzt_fail(err, LZT_ERR_DATA, NULL, "a text above 2 GiB");
     *s = (stretch){from->bytes, from->origin, 0, (uint32_t)from->size};
@@ -381,15 +326,15 @@ static lzt_status encode_stretch(lzt_encoder *e, stretch s, lzt_error *err)
     lzt__traced one = {0}, two = {0};
     lzt__traced *done = &one;
     lzt_status status = to_text(&s, &one, 16, err);
-    if (!status && t->prefix_space) status = prepend(&one, " ", 1, err);
+    if (!status && t->prefix_space) status = lzt__traced_prepend(&one, " ", 1, err);
     if (!status && t->metaspace) {
-        status = replace(&one, " ", 1, METASPACE, 3, &two, err);
+        status = lzt__traced_replace(&one, " ", 1, METASPACE, 3, &two, err);
         done = &two;
         bool starts = !status && two.size >= 3 && !memcmp(two.bytes, METASPACE, 3);
         bool wanted = t->metaspace == LZT__METASPACE_ALWAYS ||
                       (t->metaspace == LZT__METASPACE_FIRST && !s.origin && !s.begin) ||
                       (t->metaspace == LZT__METASPACE_FIRST && s.origin && !s.origin[s.begin]);
-        if (!status && !starts && wanted) status = prepend(&two, METASPACE, 3, err);
+        if (!status && !starts && wanted) status = lzt__traced_prepend(&two, METASPACE, 3, err);
     }
     if (!status) {
         stretch changed = {done->bytes, done->origin, 0, (uint32_t)done->size};
@@ -457,9 +402,10 @@ static lzt_status cut_added(lzt_encoder *e, const lzt__matcher *m, stretch s, co
             at++;
             continue;
         }
-        uint32_t begin = at, end = at + a->size;
+        uint32_t begin = at, end = at + a->match_size;
         at = end;
         if (!accept(t, a, &s, from, &begin, &end)) continue;
+        if (begin >= end) continue; /* nothing is left of it: the match before took the space */
         lzt_status status = begin > from ? next(e, (stretch){s.bytes, s.origin, from, begin}, writer, err) : LZT_OK;
         if (!status) status = reserve(e, 1, err);
         if (status) return status;

@@ -98,7 +98,7 @@ static uint32_t property_mask(const char *name, uint64_t size)
 
 static lzt_status refuse(rewriting *r, const char *what, uint64_t size)
 {
-    return lzt_fail(r->err, LZT_ERR_DATA, NULL, "the split pattern has %.*s at byte %llu, which is not supported",
+    return lzt_fail(r->err, LZT_ERR_DATA, NULL, "the pattern has %.*s at byte %llu, which is not supported",
                     (int)(size > 40 ? 40 : size), what, (unsigned long long)r->at + 1);
 }
 
@@ -219,10 +219,21 @@ lzt_status lzt__regex_compile(const char *pattern, uint64_t size, lzt__pattern_s
         char text[128] = "";
         if (!*code) pcre2_get_error_message(error, (PCRE2_UCHAR *)text, sizeof text);
         if (!*code)
-            s = lzt_fail(err, LZT_ERR_DATA, NULL, "the split pattern is not valid: %s", text);
+            s = lzt_fail(err, LZT_ERR_DATA, NULL, "the pattern is not valid: %s", text);
         else
             pcre2_jit_compile(*code, PCRE2_JIT_COMPLETE); /* a machine without it interprets */
     }
     free(r.out);
     return s;
+}
+
+void lzt__regex_free(void *code)
+{
+    if (code) pcre2_code_free(code);
+}
+
+bool lzt__regex_matches_empty(const void *code)
+{
+    uint32_t may = 1;
+    return pcre2_pattern_info(code, PCRE2_INFO_MATCHEMPTY, &may) || may;
 }

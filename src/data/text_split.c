@@ -226,24 +226,25 @@ static lzt_status add_match(lzt__split_scratch *x, uint32_t begin, uint32_t end,
     return s;
 }
 
-static lzt_status match_regex(const lzt__split *s, const char *text, lzt__piece piece, lzt__split_scratch *x,
-                              lzt_error *err)
+lzt_status lzt__regex_matches(void *regex, const char *text, lzt__piece piece, lzt__split_scratch *x, lzt_error *err)
 {
     if (!x->match_data && !(x->match_data = pcre2_match_data_create(1, NULL)))
         return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a pattern");
     const char *t = text + piece.begin;
-    size_t size = piece.end - piece.begin;
-    for (size_t at = 0; at < size;) {
-        int r = pcre2_match(s->regex, (PCRE2_SPTR)t, size, at, PCRE2_NO_UTF_CHECK, x->match_data, NULL);
+    size_t size = piece.end - piece.begin, last = SIZE_MAX; /* last: where the match before ended */
+    for (size_t at = 0; at <= size;) {
+        int r = pcre2_match(regex, (PCRE2_SPTR)t, size, at, PCRE2_NO_UTF_CHECK, x->match_data, NULL);
         if (r == PCRE2_ERROR_NOMATCH) break;
-        if (r < 0) return lzt_fail(err, LZT_ERR_DATA, NULL, "the split pattern fails on the text (PCRE2 code %d)", r);
+        if (r < 0) return lzt_fail(err, LZT_ERR_DATA, NULL, "the pattern fails on the text (PCRE2 code %d)", r);
         const PCRE2_SIZE *o = pcre2_get_ovector_pointer(x->match_data);
-        if (o[1] > o[0]) {
-            lzt_status e = add_match(x, piece.begin + (uint32_t)o[0], piece.begin + (uint32_t)o[1], err);
-            if (e) return e;
+        if (o[1] == o[0] && o[1] == last) {
+            uint32_t code;
+            at += at < size ? lzt__utf8_next(t + at, &code) : 1;
+            continue;
         }
-        uint32_t code, n = o[1] < size ? lzt__utf8_next(t + o[1], &code) : 1;
-        at = o[1] > at || o[1] > o[0] ? o[1] : at + n;
+        lzt_status e = add_match(x, piece.begin + (uint32_t)o[0], piece.begin + (uint32_t)o[1], err);
+        if (e) return e;
+        at = last = o[1];
     }
     return LZT_OK;
 }
@@ -262,18 +263,18 @@ static lzt_status match_literal(const lzt__split *s, const char *text, lzt__piec
     return LZT_OK;
 }
 
-/* Joins gaps and matches to pieces by the behavior. The list alternates in offsets, not in kind: two matches may touch.
- */
+/* Joins gaps and matches to pieces by the behavior: an empty match still parts what stands around it. The list
+ * alternates in offsets, not in kind: two matches may touch. */
 static void apply_behavior(const lzt__split *s, lzt__piece piece, const lzt__pieces *matches, lzt__pieces *out)
 {
-    uint64_t first = out->count;
+    uint64_t first = out->count, kept = first;
     uint32_t at = piece.begin;
     bool before = false; /* the part before this one was a match */
     for (uint64_t i = 0; i <= matches->count; i++) {
         lzt__piece m = i < matches->count ? matches->at[i] : (lzt__piece){piece.end, piece.end};
         lzt__piece part[2] = {{at, m.begin}, m};
         for (int k = 0; k < 2; k++) {
-            if (part[k].begin == part[k].end) continue;
+            if (part[k].begin == part[k].end && (k == 0 || i == matches->count)) continue;
             bool is_match = (k == 1) != s->invert, any = out->count > first;
             lzt__piece *last = any ? &out->at[out->count - 1] : NULL;
             if (s->behavior == LZT__SPLIT_REMOVED && is_match) {
@@ -290,6 +291,9 @@ static void apply_behavior(const lzt__split *s, lzt__piece piece, const lzt__pie
         }
         at = m.end;
     }
+    for (uint64_t i = first; i < out->count; i++)
+        if (out->at[i].begin < out->at[i].end) out->at[kept++] = out->at[i];
+    out->count = kept;
 }
 
 lzt_status lzt__split_run(const lzt__split *split, const lzt__unicode *u, const char *text, lzt__piece piece,
@@ -305,7 +309,8 @@ lzt_status lzt__split_run(const lzt__split *split, const lzt__unicode *u, const 
     } else {
         scratch->matches.count = 0;
         s = split->kind == LZT__SPLIT_LITERAL ? match_literal(split, text, piece, scratch, err)
-                                              : match_regex(split, text, piece, scratch, err);
+                                              : lzt__regex_matches(split->regex, text, piece, scratch, err);
+        if (!s) s = lzt__pieces_reserve(out, 2 * scratch->matches.count + 1, err);
         if (!s) apply_behavior(split, piece, &scratch->matches, out);
     }
     return s;
@@ -357,7 +362,7 @@ lzt_status lzt__split_make(const lzt__unicode *u, const char *pattern, uint64_t 
 
 void lzt__split_free(lzt__split *split)
 {
-    if (split->regex) pcre2_code_free(split->regex);
+    lzt__regex_free(split->regex);
     free(split->literal);
     *split = (lzt__split){0};
 }

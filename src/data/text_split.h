@@ -69,7 +69,13 @@ lzt_status lzt__pieces_reserve(lzt__pieces *pieces, uint64_t more, lzt_error *er
 lzt_status lzt__split_run(const lzt__split *split, const lzt__unicode *u, const char *text, lzt__piece piece,
                           lzt__split_scratch *scratch, lzt__pieces *out, lzt_error *err);
 
-/* Compiles a pattern for PCRE2; *code is to be freed with pcre2_code_free. */
+/* Appends the matches in text[piece.begin .. piece.end) to scratch->matches, as the reference's engine finds them:
+ * empty ones too, but not right behind another match. */
+lzt_status lzt__regex_matches(void *regex, const char *text, lzt__piece piece, lzt__split_scratch *scratch,
+                              lzt_error *err);
+/* Compiles a pattern for PCRE2; *code is to be freed with lzt__regex_free. */
+void lzt__regex_free(void *code);                /* NULL is allowed */
+bool lzt__regex_matches_empty(const void *code); /* whether it may match the empty text */
 lzt_status lzt__regex_compile(const char *pattern, uint64_t size, lzt__pattern_syntax syntax, void **code,
                               lzt_error *err);
 

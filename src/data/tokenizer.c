@@ -49,8 +49,8 @@ lzt_status lzt__tokenizer_add(lzt_tokenizer *t, const lzt__added *added, const c
     memcpy(text + t->added_text_size, content, size);
     lzt__added *a = &t->added[t->added_count++];
     *a = *added;
-    a->offset = (uint32_t)t->added_text_size;
-    a->size = size;
+    a->offset = a->match_offset = (uint32_t)t->added_text_size;
+    a->size = a->match_size = size;
     t->added_text_size += size;
     return LZT_OK;
 }
@@ -148,13 +148,15 @@ lzt_status lzt__matcher_make(const lzt_tokenizer *t, bool normalised, lzt__match
         m->begin[b] = m->count;
         for (uint32_t i = 0; i < t->added_count; i++) {
             const lzt__added *a = &t->added[i];
-            const unsigned char *text = (const unsigned char *)t->added_text + a->offset;
-            if (a->normalized != normalised || !a->size || text[0] != b) continue;
+            const unsigned char *text = (const unsigned char *)t->added_text + a->match_offset;
+            uint32_t size = a->match_size;
+            if (a->normalized != normalised || !size || text[0] != b) continue;
             uint32_t at = m->count++;
-            for (; at > m->begin[b] && t->added[m->order[at - 1]].size < a->size; at--) m->order[at] = m->order[at - 1];
+            for (; at > m->begin[b] && t->added[m->order[at - 1]].match_size < size; at--)
+                m->order[at] = m->order[at - 1];
             m->order[at] = i;
             m->first[b] = 1;
-            for (uint32_t c = a->size > 1 ? text[1] : 0; c <= (a->size > 1 ? text[1] : 255u); c++)
+            for (uint32_t c = size > 1 ? text[1] : 0; c <= (size > 1 ? text[1] : 255u); c++)
                 m->prefix[(b << 8 | c) / 8] |= (uint8_t)(1u << c % 8);
         }
     }
@@ -178,8 +180,8 @@ const lzt__added *lzt__matcher_at(const lzt_tokenizer *t, const lzt__matcher *m,
     if (at + 1 < size && !(m->prefix[pair / 8] >> pair % 8 & 1)) return NULL;
     for (uint32_t i = m->begin[x[0]]; i < m->begin[x[0] + 1u]; i++) {
         const lzt__added *a = &t->added[m->order[i]];
-        if (a->size <= size - at && !memcmp(t->added_text + a->offset, x, a->size) &&
-            is_allowed(writer, origin, at, a->size))
+        if (a->match_size <= size - at && !memcmp(t->added_text + a->match_offset, x, a->match_size) &&
+            is_allowed(writer, origin, at, a->match_size))
             return a;
     }
     return NULL;
@@ -340,6 +342,36 @@ static lzt_status load_config(lzt_tokenizer *t, const char *path, lzt_error *err
     return s;
 }
 
+/* Added tokens that match normalised text are looked for in their own normal form, as the reference does. */
+static lzt_status normalise_added(lzt_tokenizer *t, lzt_error *err)
+{
+    lzt__split_scratch scratch = {0};
+    lzt__traced one = {0}, two = {0}, *from = &one, *to = &two;
+    lzt_status s = LZT_OK;
+    for (uint32_t i = 0; !s && t->norm_count && t->model <= LZT__MODEL_CHARACTERS && i < t->added_count; i++) {
+        lzt__added *a = &t->added[i];
+        if (!a->normalized) continue;
+        s = lzt__traced_reserve(from, a->size + 1, err);
+        if (s) break;
+        memcpy(from->bytes, t->added_text + a->offset, a->size);
+        for (uint32_t k = 0; k <= a->size; k++) from->origin[k] = k;
+        from->size = a->size;
+        s = lzt__normalise(t, &scratch, &from, &to, err);
+        char *text = s ? NULL : realloc(t->added_text, t->added_text_size + from->size + 1);
+        if (!s && !text) s = lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for added tokens");
+        if (s) break;
+        t->added_text = text;
+        memcpy(text + t->added_text_size, from->bytes, from->size);
+        a->match_offset = (uint32_t)t->added_text_size;
+        a->match_size = (uint32_t)from->size;
+        t->added_text_size += from->size;
+    }
+    lzt__split_scratch_free(&scratch);
+    lzt__traced_free(&one);
+    lzt__traced_free(&two);
+    return s;
+}
+
 static lzt_status finish(lzt_tokenizer *t, lzt_error *err)
 {
     t->size = t->vocab.id_count;
@@ -350,7 +382,8 @@ static lzt_status finish(lzt_tokenizer *t, lzt_error *err)
     if (!t->is_added) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a tokenizer");
     for (uint32_t i = 0; i < t->added_count; i++)
         t->is_added[t->added[i].id / 8] |= (uint8_t)(1u << t->added[i].id % 8);
-    lzt_status s = lzt__matcher_make(t, false, &t->raw, err);
+    lzt_status s = normalise_added(t, err);
+    if (!s) s = lzt__matcher_make(t, false, &t->raw, err);
     return s ? s : lzt__matcher_make(t, true, &t->normalised, err);
 }
 
@@ -388,6 +421,7 @@ void lzt_tokenizer_close(lzt_tokenizer *t)
     for (uint32_t i = 0; i < t->norm_count; i++) {
         free(t->norm[i].a);
         free(t->norm[i].b);
+        lzt__regex_free(t->norm[i].regex);
     }
     free(t->score);
     free(t->type);

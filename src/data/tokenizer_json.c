@@ -45,6 +45,19 @@ static lzt_status copy(const lzt__json *from, char **to, uint32_t *size, const l
 
 /* ---- normaliser ---- */
 
+/* {"String": text} or {"Regex": pattern}. An empty text is the empty pattern: it matches between any two characters. */
+static lzt_status replacement(loading *l, const lzt__json *node, lzt__norm *n)
+{
+    const lzt__json *pattern = lzt__json_get(node, "pattern"), *text = lzt__json_get(pattern, "String"),
+                    *regex = lzt__json_get(pattern, "Regex");
+    if (text && text->type == LZT__JSON_STRING && !text->size) regex = text;
+    n->kind = LZT__NORM_REPLACE;
+    if (regex && regex->type != LZT__JSON_STRING) return malformed(l, "a replacement without its pattern");
+    lzt_status s = regex ? lzt__regex_compile(regex->text, regex->size, LZT__PATTERN_ONIGURUMA, &n->regex, l->err)
+                         : copy(text, &n->a, &n->a_size, l);
+    return s ? s : copy(lzt__json_get(node, "content"), &n->b, &n->b_size, l);
+}
+
 static lzt_status normaliser(loading *l, const lzt__json *node, uint32_t depth)
 {
     lzt_tokenizer *t = l->t;
@@ -68,13 +81,7 @@ static lzt_status normaliser(loading *l, const lzt__json *node, uint32_t depth)
         n->kind = LZT__NORM_PREPEND;
         return copy(lzt__json_get(node, "prepend"), &n->a, &n->a_size, l);
     } else if (lzt__json_is_string(type, "Replace")) {
-        n->kind = LZT__NORM_REPLACE;
-        const lzt__json *literal = lzt__json_get(lzt__json_get(node, "pattern"), "String");
-        if (!literal || !literal->size)
-            return lzt_fail(l->err, LZT_ERR_DATA, l->where,
-                            "normalizer Replace by a regular expression is not supported");
-        lzt_status s = copy(literal, &n->a, &n->a_size, l);
-        return s ? s : copy(lzt__json_get(node, "content"), &n->b, &n->b_size, l);
+        return replacement(l, node, n);
     } else {
         return refuse(l, "normalizer", type);
     }
@@ -107,7 +114,8 @@ static lzt_status pattern_split(loading *l, const lzt__json *node)
     lzt__split how = {0}, *s = &t->split[t->split_count];
     lzt_status status = split_behavior(l, node, &how);
     if (status) return status;
-    if (literal && literal->type == LZT__JSON_STRING) {
+    if (literal && literal->type == LZT__JSON_STRING && !literal->size) regex = literal; /* it matches everywhere */
+    if (literal && literal->type == LZT__JSON_STRING && literal->size) {
         *s = how;
         s->kind = LZT__SPLIT_LITERAL;
         status = copy(literal, &s->literal, &s->literal_size, l);
@@ -156,6 +164,17 @@ static lzt_status byte_level(loading *l, const lzt__json *node)
     l->byte_level = true;
     if (!lzt__json_flag(node, "use_regex", true)) return LZT_OK;
     return lzt__tokenizer_split(l->t, gpt2_pattern, sizeof gpt2_pattern - 1, LZT__PATTERN_ONIGURUMA, l->err);
+}
+
+/* What such a pattern puts ahead of a text the reference's ByteLevel writes twice. */
+static lzt_status refuse_insertions(const loading *l)
+{
+    for (uint32_t i = 0; i < l->t->norm_count; i++)
+        if (l->t->norm[i].regex && l->t->norm[i].b_size && lzt__regex_matches_empty(l->t->norm[i].regex))
+            return lzt_fail(
+                l->err, LZT_ERR_DATA, l->where,
+                "normalizer Replace by a pattern that matches the empty text is not supported with ByteLevel");
+    return LZT_OK;
 }
 
 static lzt_status pre_tokenizer(loading *l, const lzt__json *node, uint32_t depth)
@@ -362,6 +381,8 @@ static lzt_status one_added(loading *l, const lzt__json *node)
     lzt_status s = bytes_of(l, content->text, content->size, &bytes, &size);
     if (s) return s;
     uint32_t known = lzt__vocab_find(&t->vocab, bytes, size);
+    /* text that no spelling has (two spaces, beside a token of the bytes of two spaces) is not in the vocabulary */
+    if (l->byte_level && bytes == content->text && known != (uint32_t)id) known = LZT__BPE_NONE;
     bool taken = (uint64_t)id < t->vocab.id_count && t->vocab.size[id] != LZT__BPE_NONE;
     if (known != LZT__BPE_NONE ? known != (uint32_t)id : taken)
         return lzt_fail(l->err, LZT_ERR_DATA, l->where,
@@ -374,12 +395,6 @@ static lzt_status one_added(loading *l, const lzt__json *node)
                     .lstrip = lzt__json_flag(node, "lstrip", false),
                     .rstrip = lzt__json_flag(node, "rstrip", false),
                     .single_word = lzt__json_flag(node, "single_word", false)};
-    if (a.normalized && t->norm_count)
-        for (uint32_t i = 0; i < content->size; i++)
-            if (content->text[i] & 0x80 || t->norm[0].kind >= LZT__NORM_REPLACE)
-                return lzt_fail(l->err, LZT_ERR_DATA, l->where,
-                                "added token %.*s, matched in normalised text, is not supported",
-                                (int)(content->size > 60 ? 60 : content->size), content->text);
     return lzt__tokenizer_add(t, &a, content->text, content->size, l->err);
 }
 
@@ -495,6 +510,7 @@ lzt_status lzt__load_tokenizer_json(lzt_tokenizer *t, const char *text, uint64_t
     if (!s && root->type != LZT__JSON_OBJECT) s = malformed(&l, "the file is not an object");
     if (!s) s = normaliser(&l, lzt__json_get(root, "normalizer"), 0);
     if (!s) s = pre_tokenizer(&l, lzt__json_get(root, "pre_tokenizer"), 0);
+    if (!s && l.byte_level) s = refuse_insertions(&l);
     if (!s) s = model(&l, lzt__json_get(root, "model"));
     if (!s) s = added_tokens(&l, lzt__json_get(root, "added_tokens"));
     if (!s) s = post_processor(&l, lzt__json_get(root, "post_processor"), 0);

@@ -67,8 +67,50 @@ static void marks_reordered(void **state)
             4, ids, begin);
 }
 
+/* Replace by a pattern, empty matches too: what replaces a text stands where the text's last character stood. */
+static void replaced_by_pattern(void **state)
+{
+    (void)state;
+#define VOCAB "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"-\":2,\" \":3,\"aa\":4,\"ab\":5}"
+    static const char runs[] =
+        "{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\"-\"}"
+        "," VOCAB ",\"merges\":[]}}";
+    encodes(runs, "a   b a", 5, (const int32_t[]){0, 2, 1, 3, 0}, (const uint32_t[]){0, 3, 4, 5, 6});
+    static const char empty[] =
+        "{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"(?=b)\"},\"content\":\"-\"}"
+        "," VOCAB ",\"merges\":[]}}";
+    encodes(empty, "abb", 5, (const int32_t[]){0, 2, 1, 2, 1}, (const uint32_t[]){0, 1, 1, 2, 2});
+    static const char cut[] =
+        "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(?=b)\"},\"behavior\":\"Isolated\","
+        "\"invert\":false}," VOCAB ",\"merges\":[\"a a\",\"a b\"]}}";
+    encodes(cut, "aab", 2, (const int32_t[]){4, 1}, (const uint32_t[]){0, 2});
+}
+
+/* An added token that matches normalised text is looked for in its normal form. */
+static void added_in_normal_form(void **state)
+{
+    (void)state;
+    static const char json[] =
+        "{\"added_tokens\":[{\"id\":9,\"content\":\"a b\",\"normalized\":true}],\"normalizer\":{\"type\":\"Replace\","
+        "\"pattern\":{\"String\":\" \"},\"content\":\"-\"}," VOCAB ",\"merges\":[]}}";
+    static const int32_t ids[] = {1, 9, 9};
+    static const uint32_t begin[] = {0, 1, 4};
+    lzt_tokenizer *t = open_text(json);
+    lzt_encoder *e;
+    lzt_encoding x;
+    lzt_error err;
+    assert_int_equal(lzt_encoder_create(t, &e, &err), 0);
+    assert_int_equal(lzt_encoder_encode(e, "ba ba-b", 7, NULL, LZT_ENCODE_ADDED, &x, &err), 0);
+    assert_int_equal(x.count, 3);
+    assert_memory_equal(x.ids, ids, sizeof ids);
+    assert_memory_equal(x.begin, begin, sizeof begin);
+    lzt_encoder_destroy(e);
+    lzt_tokenizer_close(t);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(bytes_overtake), cmocka_unit_test(marks_reordered)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(bytes_overtake), cmocka_unit_test(marks_reordered),
+                                       cmocka_unit_test(replaced_by_pattern), cmocka_unit_test(added_in_normal_form)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ typedef enum lzt__model {
 typedef enum lzt__norm_kind {
     LZT__NORM_NFC,
     LZT__NORM_NFD,
-    LZT__NORM_REPLACE, /* a by b */
+    LZT__NORM_REPLACE, /* a, or what the pattern matches, by b */
     LZT__NORM_PREPEND, /* a before a text that is not empty */
     LZT__NORM_CHARSMAP /* SentencePiece's rules, spaces and all */
 } lzt__norm_kind;
@@ -34,10 +34,12 @@ typedef struct lzt__norm {
     lzt__norm_kind kind;
     char *a, *b;
     uint32_t a_size, b_size;
+    void *regex; /* of REPLACE: pcre2_code, or NULL */
 } lzt__norm;
 
 typedef struct lzt__added {
-    uint32_t id, offset, size; /* content lies in added_text */
+    uint32_t id, offset, size;         /* content lies in added_text */
+    uint32_t match_offset, match_size; /* what is looked for: the content, or its normal form */
     bool special, normalized, lstrip, rstrip, single_word;
 } lzt__added;
 
@@ -143,6 +145,13 @@ const lzt__added *lzt__matcher_at(const lzt_tokenizer *t, const lzt__matcher *m,
 /* GPT-2's printable spelling of bytes: fills the code point of each byte. */
 void lzt__byte_spelling(uint32_t code[256]);
 
+/* The chain of normalisers on *from, with *to as the other buffer; the result is *from. */
+lzt_status lzt__normalise(const lzt_tokenizer *t, lzt__split_scratch *scratch, lzt__traced **from, lzt__traced **to,
+                          lzt_error *err);
+/* out = in with every a (not empty) replaced by b. */
+lzt_status lzt__traced_replace(const lzt__traced *in, const char *a, uint32_t a_size, const char *b, uint32_t b_size,
+                               lzt__traced *out, lzt_error *err);
+lzt_status lzt__traced_prepend(lzt__traced *text, const char *a, uint32_t a_size, lzt_error *err);
 /* SentencePiece's normaliser: in and out as lzt__unicode_normalise. */
 lzt_status lzt__charsmap_apply(const lzt_tokenizer *t, const lzt__traced *in, lzt__traced *out, lzt_error *err);
 /* The best path through a text; symbols into scratch->symbol. */
