@@ -31,6 +31,7 @@ complete -c lazytrain -n '__fish_seen_subcommand_from generate' -l prompt -r -f 
 complete -c lazytrain -n '__fish_seen_subcommand_from generate' -l max-new-tokens -r -f -d 'at most so many; an end-of-sequence id ends the text, and is part of it'
 complete -c lazytrain -n '__fish_seen_subcommand_from generate' -l dtype -r -f -a 'f32 bf16' -d 'weights and activations; default: the directory\'s own'
 complete -c lazytrain -n '__fish_seen_subcommand_from generate' -l tokenizer -r -d 'default: the model\'s own'
+complete -c lazytrain -n '__fish_seen_subcommand_from generate' -l echo -d 'print the prompt, too, ahead of what continues it'
 complete -c lazytrain -n '__fish_seen_subcommand_from generate' -l json -d 'print one JSON document on standard output'
 complete -c lazytrain -n '__fish_seen_subcommand_from bench' -f -a gemm -d 'measure the matrix products of linear layers against this CPU\'s peak'
 complete -c lazytrain -n __fish_use_subcommand -f -a bench

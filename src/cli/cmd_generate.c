@@ -25,6 +25,7 @@ static const lzt_option options[] = {
      .choices = "f32|bf16",
      .help = "weights and activations; default: the directory's own"},
     {.name = "tokenizer", .argument = "PATH", .type = LZT_OPTION_PATH, .help = "default: the model's own"},
+    {.name = "echo", .type = LZT_OPTION_FLAG, .help = "print the prompt, too, ahead of what continues it"},
     LZT_OPTION_JSON,
 };
 
@@ -90,6 +91,17 @@ static lzt_status print(const lzt_session *s, const int32_t *ids, uint64_t count
     return status;
 }
 
+/* The prompt as the tokenizer reads it back, or its ids. */
+static lzt_status echo(const lzt_session *s, const int32_t *ids, uint64_t count, lzt_error *err)
+{
+    char *text = NULL;
+    lzt_status status = s->tokenizer ? lzt_tokenizer_decode(s->tokenizer, ids, count, true, &text, NULL, err) : LZT_OK;
+    if (text) printf("%s", text);
+    for (uint64_t i = 0; !text && !status && i < count; i++) printf("%d,", ids[i]);
+    free(text);
+    return status;
+}
+
 static lzt_status generate(const lzt_args *args, lzt_session *s, int32_t **prompt, int32_t **out, lzt_error *err)
 {
     uint64_t count = 0, wanted = lzt_args_uint(args, "max-new-tokens");
@@ -114,7 +126,9 @@ static lzt_status generate(const lzt_args *args, lzt_session *s, int32_t **promp
     if (!status) status = lzt_session_choose_plan(s, err);
     if (!status) status = lzt_session_open_engine(s, &cache, err);
     if (!status) status = lzt_generate(s->engine, &sequence, 1, NULL, NULL, err);
-    if (!status) status = print(s, *out, sequence.made, lzt_args_flag(args, "json"), err);
+    bool json = lzt_args_flag(args, "json");
+    if (!status && !json && lzt_args_flag(args, "echo")) status = echo(s, *prompt, count, err);
+    if (!status) status = print(s, *out, sequence.made, json, err);
     return status;
 }
 
@@ -132,6 +146,7 @@ static lzt_status run(const lzt_args *args, lzt_error *err)
 const lzt_command lzt_command_generate = {
     .name = "generate",
     .summary = "continue a prompt, always with the likeliest token",
+    .details = "Prints what continues the prompt, alone unless --echo is given.",
     .example = "lazytrain generate --model out/final --prompt 'Once upon a time' --max-new-tokens 64",
     .option = options,
     .option_count = LZT_COUNT(options),

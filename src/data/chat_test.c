@@ -293,6 +293,38 @@ static void refusals(void **state)
     lzt_template_close(chat);
 }
 
+static void wrong_row(const char *text, const char *says, const char *hint)
+{
+    char path[128];
+    lzt_dataset_options o = LZT_DATASET_OPTIONS_INIT;
+    lzt_dataset *d;
+    lzt_error err = {0};
+    snprintf(path, sizeof path, "/tmp/lzt-chat-test-%d-wrong.jsonl", (int)getpid());
+    FILE *f = fopen(path, "wb");
+    fprintf(f, "{\"text\":\"good\"}\n%s\n", text);
+    fclose(f);
+    o.path = path;
+    o.tokenizer = tokenizer;
+    o.chat = open_chat("chatml");
+    assert_int_equal(lzt_dataset_open(&o, &d, &err), LZT_ERR_DATA);
+    unlink(path);
+    lzt_template_close(o.chat);
+    assert_non_null(strstr(err.where, "wrong.jsonl:2"));
+    assert_string_equal(err.message, says);
+    assert_non_null(strstr(err.hint, hint));
+}
+
+/* A field of another type: its row, its name, what it is, and the way out. */
+static void wrong_types(void **state)
+{
+    (void)state;
+    wrong_row("{\"text\":5}", "the field \"text\" is a number, 5, not a text", "in quotes");
+    wrong_row("{\"messages\":7}", "the field \"messages\" is a number, 7, not a list of messages", "on_bad_row: skip");
+    wrong_row("{\"question\":\"q\",\"answer\":null}", "the field \"answer\" is null, not a text", "on_bad_row: skip");
+    wrong_row("{\"messages\":[{\"role\":\"user\",\"content\":{}}]}",
+              "the field \"content\" is an object, not a text or a list of parts", "on_bad_row: skip");
+}
+
 /* The prompt of a question as text, and its answer. */
 static void check_question(lzt_dataset *d, uint64_t index, const char *prompt, const char *answer)
 {
@@ -391,6 +423,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_turn),
                                        cmocka_unit_test(without_marks),
                                        cmocka_unit_test(headers),
+                                       cmocka_unit_test(wrong_types),
                                        cmocka_unit_test(control_text),
                                        cmocka_unit_test(formats),
                                        cmocka_unit_test(fields_and_no_template),

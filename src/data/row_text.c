@@ -211,6 +211,21 @@ static bool is_text(const lzt__json *node)
     return node && node->type == LZT__JSON_STRING;
 }
 
+/* The field that node is, with what it is and what it should be. */
+static lzt_status wrong_type(const conversation *c, const lzt__json *node, const char *wanted)
+{
+    static const char *const names[] = {
+        [LZT__JSON_NULL] = "null",       [LZT__JSON_FALSE] = "a truth value", [LZT__JSON_TRUE] = "a truth value",
+        [LZT__JSON_NUMBER] = "a number", [LZT__JSON_STRING] = "a text",       [LZT__JSON_ARRAY] = "a list",
+        [LZT__JSON_OBJECT] = "an object"};
+    bool short_one = node->size <= 40 && node->type == LZT__JSON_NUMBER;
+    lzt_fail(c->err, LZT_ERR_DATA, c->where, "the field \"%.*s\" is %s%s%.*s, not %s",
+             (int)(node->key_size > 60 ? 60 : node->key_size), node->key ? node->key : "", names[node->type],
+             short_one ? ", " : "", short_one ? (int)node->size : 0, short_one ? node->text : "", wanted);
+    bool quotes = node->type == LZT__JSON_NUMBER && !strncmp(wanted, "a text", 6);
+    return lzt_hint(c->err, "%sleave such rows out with on_bad_row: skip", quotes ? "write it in quotes, or " : "");
+}
+
 static bool is_nothing(const lzt__json *node)
 {
     return !node || node->type == LZT__JSON_NULL || (node->type == LZT__JSON_STRING && !node->size);
@@ -269,6 +284,8 @@ static lzt_status add_message(conversation *c, const lzt__json *node)
     const lzt__json *role = lzt__json_get(node, "role"), *parts = lzt__json_get(node, "content");
     if (node->type != LZT__JSON_OBJECT || !is_text(role)) return fail(c, "a message has no role");
     lzt_status s = lzt__value_from_json(c->arena, node, &message, c->err);
+    bool is_content = !parts || is_text(parts) || parts->type == LZT__JSON_ARRAY || parts->type == LZT__JSON_NULL;
+    if (!s && !is_content) s = wrong_type(c, parts, "a text or a list of parts");
     if (!s && parts && parts->type == LZT__JSON_ARRAY) {
         s = join_parts(c, parts, &content);
         if (!s) s = set(c, message.dict, "content", content);
@@ -513,7 +530,8 @@ static lzt_status pair_row(conversation *c, const lzt__json *row, const lzt__jso
                            const lzt__json *response, lzt__rowbuf *buf)
 {
     bool lists = query->type == LZT__JSON_ARRAY && response->type == LZT__JSON_ARRAY;
-    if (!lists && (!is_text(query) || !is_text(response))) return fail(c, "the question or its answer is not a text");
+    if (!lists && (!is_text(query) || !is_text(response)))
+        return wrong_type(c, is_text(query) ? response : query, "a text");
     if (!c->m->chat && !lists && is_nothing(input))
         return c->m->question ? ask_plain_pair(c->m, query, response, buf, c->err)
                               : plain_pair(c->m, query, response, buf, c->err);
@@ -531,7 +549,7 @@ static lzt_status list_row(conversation *c, const lzt__json *row, const lzt__jso
 
 static lzt_status text_row(conversation *c, const lzt__json *text, lzt__rowbuf *buf)
 {
-    if (!is_text(text)) return fail(c, "the text is not a string");
+    if (!is_text(text)) return wrong_type(c, text, "a text");
     if (c->m->question) return fail(c, "the row is a text, without question and answer");
     if (c->m->converted) return lzt__convert_text(c->m->converted, text, c->err);
     return plain_text(c->m, text, buf, c->err);
@@ -553,7 +571,7 @@ static lzt_status shaped_row(conversation *c, const lzt__json *row, lzt__rowbuf 
         return lzt_hint(c->err, "columns of its dataset_info.json name the fields");
     }
     if (alpaca) return pair_row(c, row, main, input, response, buf);
-    return main->type == LZT__JSON_ARRAY ? list_row(c, row, main, buf) : fail(c, "the messages are not a list");
+    return main->type == LZT__JSON_ARRAY ? list_row(c, row, main, buf) : wrong_type(c, main, "a list of messages");
 }
 
 static lzt_status detected_row(conversation *c, const lzt__json *row, lzt__rowbuf *buf)
@@ -565,7 +583,8 @@ static lzt_status detected_row(conversation *c, const lzt__json *row, lzt__rowbu
     if (!list) list = lzt__json_get(row, "conversation");
     if (!named && list && list->type == LZT__JSON_ARRAY) return list_row(c, row, list, buf);
     if (find_pair(c->m, row, &query, &input, &response)) return pair_row(c, row, query, input, response, buf);
-    if (!named && is_text(text)) return text_row(c, text, buf);
+    if (!named && text) return text_row(c, text, buf);
+    if (!named && list) return wrong_type(c, list, "a list of messages");
     fail(c, "the row is in no format that is known");
     return lzt_hint(c->err, "it needs input_ids, messages, conversations, text, or a question and its answer "
                             "(query_field, response_field)");
