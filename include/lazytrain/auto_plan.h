@@ -1,8 +1,9 @@
 /* The automatic plan: the best of a family of placements that fits the caps, by compiling candidates.
  *
  * The family is ordered by what it costs: keep the internals of as many layers as fit (a layer forward saved each),
- * then keep boundaries on the device rather than on the host, then keep weights on the device, then prefetch further. A
- * candidate's memory is its compiled programs' own peak, so a plan that is returned runs.
+ * then keep boundaries on the device rather than on the host, then keep weights on the device, then prefetch further;
+ * the smallest gathers boundary 0 again from the ids. A candidate's memory is its compiled programs' own peak, so a
+ * plan that is returned runs.
  *
  * Threads: pure. Ownership: the plan is the caller's.
  */

@@ -110,10 +110,13 @@ typedef struct lzt_step_advice {
 LZT_EXPORT lzt_status lzt_step_advise(lzt_step_search *search, const lzt_step_caps *caps, const lzt_plan *plan,
                                       lzt_step_advice *advice, lzt_error *err);
 
+enum { LZT_PROPOSE_LOSS_CHUNK = 1, LZT_PROPOSE_LAYER_SPLITS = 2, LZT_PROPOSE_MICRO_BATCHES = 4, LZT_PROPOSE_ALL = 7 };
+
 /* The best numerics under the caps that are better than objective_ps by a thousandth (objective_ps 0: that fit): loss
- * chunks, then parts of a layer where the model's layers can be split, then smaller micro-batches. What the profile has
- * no times for is left out. proposal->objective_ps is 0 when there are none. */
-LZT_EXPORT lzt_status lzt_step_propose(const lzt_step_plan_options *options, const lzt_step_caps *caps,
+ * chunks, then parts of a layer where the model's layers can be split, then smaller micro-batches, of those that `what`
+ * allows (LZT_PROPOSE_*). What the profile has no times for is left out. proposal->objective_ps is 0 when there are
+ * none. */
+LZT_EXPORT lzt_status lzt_step_propose(const lzt_step_plan_options *options, const lzt_step_caps *caps, int what,
                                        uint64_t objective_ps, lzt_numerics_proposal *proposal, lzt_error *err);
 
 #ifdef __cplusplus

@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "cli/forecast.h"
 #include "cli/probe_list.h"
+#include "cli/session_step.h"
 #include "cli/talk.h"
 
 #include <errno.h>
@@ -113,6 +114,7 @@ static lzt_status look_ahead(lzt_session *s, bool timed, lzt_outlook *o, lzt_err
     if (!status) status = is_file ? lzt_session_measure_plan(s, err) : lzt_session_choose_plan(s, err);
     lzt_cache_shape cache;
     if (!status) status = lzt_session_fit_cache(s, NULL, &cache, err); /* generated answers have to fit, too */
+    if (!status && timed) status = lzt_session_say_proposal(s, err);
     if (!status && timed) status = predict(s, o, err);
     o->device_bytes = s->plan.device_bytes;
     o->host_bytes = s->plan.host_bytes;

@@ -185,7 +185,8 @@ static lzt_status advise(const lzt_args *args, step_job *job, const lzt_plan *pl
 {
     if (lzt_args_flag(args, "no-advice")) return LZT_OK;
     lzt_status status = lzt_step_advise(job->search, &job->caps, plan, &job->advice, err);
-    if (!status) status = lzt_step_propose(&job->options, &job->caps, plan->objective_ps, &job->proposal, err);
+    if (!status)
+        status = lzt_step_propose(&job->options, &job->caps, LZT_PROPOSE_ALL, plan->objective_ps, &job->proposal, err);
     job->advised = !status;
     return status;
 }

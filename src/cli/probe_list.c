@@ -10,6 +10,9 @@
 
 enum { COPIES_MAX = 16, HOST_MAX = 64 };
 
+/* No larger chunk's logits are measured. */
+#define CHUNK_LOGITS_BYTES (UINT64_C(128) << 20)
+
 typedef struct list {
     const lzt_session *s;
     lzt_price_options price;
@@ -17,6 +20,7 @@ typedef struct list {
     lzt_probe_operand *operand;
     uint64_t *buffer_bytes, *buffer_of; /* by object + 1; 0: none yet */
     uint32_t kernel_count, operand_count, buffer_count, descriptor;
+    bool has_descriptor;
     lzt_probe_host host[HOST_MAX];
     uint32_t host_count;
     uint64_t copy[COPIES_MAX];
@@ -41,11 +45,16 @@ static void add_kernel(list *l, const lzt_program_info *p, const lzt_task *t, co
     for (uint32_t i = 0; i < t->operand_count; i++) {
         const lzt_operand *u = &p->operand[t->first_operand + i];
         uint64_t *buffer = &l->buffer_of[u->object];
+        bool descriptor = u->slot == 0 && t->op != LZT_OP_CAST; /* one for all programs */
+        if (!*buffer && descriptor && l->has_descriptor) *buffer = (uint64_t)l->descriptor + 1;
         if (!*buffer) {
             l->buffer_bytes[l->buffer_count] = p->object[u->object].bytes;
             *buffer = ++l->buffer_count;
         }
-        if (u->slot == 0 && t->op != LZT_OP_CAST) l->descriptor = (uint32_t)*buffer - 1;
+        if (descriptor) {
+            l->descriptor = (uint32_t)*buffer - 1;
+            l->has_descriptor = true;
+        }
         l->operand[l->operand_count++] = (lzt_probe_operand){.buffer = (uint32_t)*buffer - 1,
                                                              .slot = u->slot == LZT_SLOT_SCRATCH ? -1 : u->slot,
                                                              .offset = u->offset,
@@ -137,6 +146,24 @@ static lzt_status compile_and_add(list *l, const lzt_plan *plan, const lzt_state
     return status;
 }
 
+/* Loss chunks of other sizes: the planner may propose one (lazytrain/step_plan.h). */
+static lzt_status add_chunks(list *l, lzt_plan *plan, lzt_error *err)
+{
+    static const uint64_t chunks[] = {32, 128, 512, 2048};
+    const uint64_t most = CHUNK_LOGITS_BYTES / (4 * l->s->info->vocabulary);
+    lzt_status status = LZT_OK;
+    for (size_t i = 0; i < sizeof chunks / sizeof *chunks && !status; i++) {
+        lzt_state_layout *layout;
+        if (chunks[i] >= plan->numerics.micro_batch_tokens || chunks[i] > most) break;
+        plan->numerics.loss_chunk = chunks[i];
+        status = lzt_state_layout_create(l->s->info, &plan->numerics, true, &layout, err);
+        if (status) return status;
+        status = compile_and_add(l, plan, layout, LZT_VARIANT_SINGLE, false, err);
+        lzt_state_layout_destroy(layout);
+    }
+    return status;
+}
+
 /* The programs of a plan that does everything once: boundaries on the device and on the host. */
 static lzt_status make(list *l, lzt_error *err)
 {
@@ -154,6 +181,7 @@ static lzt_status make(list *l, lzt_error *err)
         if (!status && many) status = compile_and_add(l, &plan, layout, LZT_VARIANT_LAST, false, err);
         lzt_state_layout_destroy(layout);
     }
+    if (!status && !many) status = add_chunks(l, &plan, err);
     lzt_plan_fini(&plan);
     return status;
 }

@@ -1,5 +1,6 @@
 /* From a config to something that runs: see session.h. */
 #include "cli/session.h"
+#include "cli/session_step.h"
 #include "cli/talk.h"
 
 #include <fnmatch.h>
@@ -367,8 +368,12 @@ lzt_status lzt_session_measure_plan(lzt_session *s, lzt_error *err)
 lzt_status lzt_session_choose_plan(lzt_session *s, lzt_error *err)
 {
     const char *wanted = s->config && s->config->memory.plan ? s->config->memory.plan : "auto";
-    if (!strcmp(wanted, "auto")) return lzt_auto_plan(&s->caps, &s->plan, err);
+    bool planned = false;
     lzt_status status = LZT_OK;
+    if (!strcmp(wanted, "auto")) {
+        if (s->has_profile && s->caps.training) status = lzt_session_plan_step(s, &planned, err);
+        return status || planned ? status : lzt_auto_plan(&s->caps, &s->plan, err);
+    }
     if (!strcmp(wanted, "baseline"))
         status = lzt_plan_baseline(s->info, &s->numerics, s->config->memory.checkpoint_interval, &s->plan, err);
     else

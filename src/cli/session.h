@@ -61,7 +61,7 @@ lzt_status lzt_session_open_kernels(lzt_session *s, lzt_dtype dtype, uint64_t ca
 /* The profile that memory.profile names, or else output_dir's own, where it is there and was measured on a device like
  * this one; says so where it is left alone. After open_kernels. */
 lzt_status lzt_session_open_profile(lzt_session *s, lzt_error *err);
-/* The plan that memory.plan names. */
+/* The plan that memory.plan names; with auto and a profile, the best of the real step (session_step.h). */
 lzt_status lzt_session_choose_plan(lzt_session *s, lzt_error *err);
 /* Its parts for a plan file, whose numerics become the run's as far as they can hold its micro-batches: reading it,
  * and compiling the plan in hand to see that it fits the caps. */

@@ -257,8 +257,8 @@ static const lzt_key table[] = {
      .help = "Of the compute lane; unset: the machine's cores."},
     {"numerics.attention_tile", NULL, UINT(numerics.attention_tile), .unit = "rows", AT_LEAST(1),
      .help = "Query rows of an attention block."},
-    {"numerics.auto", NULL, BOOL(numerics.propose), .fallback = "false", .not_yet = "true",
-     .help = "Apply the numerics that the planner proposes."},
+    {"numerics.auto", NULL, BOOL(numerics.propose), .fallback = "false",
+     .help = "Apply the numerics that the planner proposes from a profile (today loss_chunk): faster, in other bits."},
 
     /* spellings of other trainers that have no effect here */
     {"gradient_checkpointing", "enable_activation_checkpointing activation_checkpointing use_gradient_checkpointing",

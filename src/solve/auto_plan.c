@@ -83,6 +83,7 @@ enum { PREFETCH_MAX = 4 };
 typedef struct member {
     uint64_t internals, boundaries, weights, interval; /* interval 0: boundaries not on the device go to the host */
     uint64_t prefetch, slots;
+    bool first_again; /* boundary 0 is gathered again from the ids */
 } member;
 
 typedef struct search {
@@ -102,6 +103,7 @@ static void shape(lzt_plan *plan, const member *m)
         lzt_tier away = !m->interval || i % m->interval == 0 ? LZT_TIER_CPU : LZT_TIER_RECOMPUTE;
         plan->boundary[i] = stays ? LZT_TIER_GPU : away;
     }
+    if (m->first_again) plan->boundary[0] = LZT_TIER_RECOMPUTE;
     plan->boundary[n] = LZT_TIER_GPU;
     plan->head_weights = m->weights == n;
     plan->prefetch_layers = m->prefetch;
@@ -158,16 +160,18 @@ static lzt_status no_plan(const search *s, lzt_error *err)
                     (unsigned long long)s->least_bytes[LZT_SPACE_HOST]);
 }
 
-/* A member of the least that fits, with boundaries on the host or, where the host is short, partly recomputed. */
+/* A member of the least that fits, with boundaries on the host or, where the host is short, partly recomputed; boundary
+ * 0 on the device, or else gathered again. */
 static lzt_status find_floor(search *s, member *m, lzt_error *err)
 {
     uint64_t n = s->plan->layer_count;
-    for (uint64_t interval = 0; interval <= n; interval = interval ? 2 * interval : 2) {
-        *m = (member){.interval = interval, .prefetch = 1, .slots = 1};
-        lzt_status status = try_member(s, m, err);
-        if (status || s->fits) return status;
-        if (s->plan->host_bytes <= s->options->host_cap_bytes || !s->options->host_cap_bytes) break;
-    }
+    for (int again = 0; again < 2; again++)
+        for (uint64_t interval = 0; interval <= n; interval = interval ? 2 * interval : 2) {
+            *m = (member){.interval = interval, .prefetch = 1, .slots = 1, .first_again = again};
+            lzt_status status = try_member(s, m, err);
+            if (status || s->fits) return status;
+            if (s->plan->host_bytes <= s->options->host_cap_bytes || !s->options->host_cap_bytes) break;
+        }
     return no_plan(s, err);
 }
 

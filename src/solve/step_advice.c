@@ -229,17 +229,18 @@ static lzt_status try_micro_batches(const lzt_step_plan_options *base, const lzt
     return status;
 }
 
-lzt_status lzt_step_propose(const lzt_step_plan_options *options, const lzt_step_caps *caps, uint64_t objective_ps,
-                            lzt_numerics_proposal *proposal, lzt_error *err)
+lzt_status lzt_step_propose(const lzt_step_plan_options *options, const lzt_step_caps *caps, int what,
+                            uint64_t objective_ps, lzt_numerics_proposal *proposal, lzt_error *err)
 {
     uint64_t target = objective_ps - objective_ps / 1000;
+    lzt_status status = LZT_OK;
     *proposal = (lzt_numerics_proposal){.numerics = options->numerics,
                                         .micro_batches = options->micro_batches,
                                         .documents = options->price.documents,
                                         .objective_ps = objective_ps ? target : UINT64_MAX};
-    lzt_status status = try_chunks(options, caps, proposal, err);
-    if (!status) status = try_splits(options, caps, proposal, err);
-    if (!status) status = try_micro_batches(options, caps, proposal, err);
+    if (what & LZT_PROPOSE_LOSS_CHUNK) status = try_chunks(options, caps, proposal, err);
+    if (!status && what & LZT_PROPOSE_LAYER_SPLITS) status = try_splits(options, caps, proposal, err);
+    if (!status && what & LZT_PROPOSE_MICRO_BATCHES) status = try_micro_batches(options, caps, proposal, err);
     if (!proposal->device_bytes) proposal->objective_ps = 0;
     return status;
 }
