@@ -184,6 +184,12 @@ static void test_dry_run(void **unused)
     assert_non_null(strstr(json_string_value(json_object_get(json, "predicted_from")), "measured now"));
     assert_true(number(json, "predicted_step_seconds") > 0 && number(json, "predicted_rss_bytes") > 0);
     json_decref(json);
+    /* What would take minutes to measure is not predicted, and the dry run says what would help. */
+    must_run("train c.yaml --dry-run --json --memory.compute_slowdown 1000000 --output_dir nowhere");
+    json = json_out();
+    assert_true(json_is_null(json_object_get(json, "predicted_step_seconds")));
+    assert_non_null(strstr(json_string_value(json_object_get(json, "predicted_from")), "memory.profile"));
+    json_decref(json);
     must_run("train c.yaml --dry-run --json --memory.profile own.json --output_dir nowhere");
     json = json_out();
     assert_non_null(strstr(json_string_value(json_object_get(json, "predicted_from")), "on the profile"));

@@ -72,7 +72,22 @@ static lzt_status refuse_architecture(const lzt_session *s, lzt_error *err)
 
 #define QUICK_SECONDS 0.1
 
+#define QUICK_FLOPS 1e12 /* a layer and three loss chunks, there and back: more is not measured on the way */
+
 enum { DOCUMENT_MIN = 2 };
+
+/* Whether measuring the model's operators takes seconds, and memory that is there. */
+static bool is_quick(const lzt_session *s)
+{
+    const lzt_model_info *m = s->info;
+    double layer = 0, tokens = (double)s->numerics.micro_batch_tokens, head = (double)m->vocabulary * (double)m->hidden;
+    for (uint64_t l = 0; l < m->layer_count; l++)
+        if (m->layer[l].forward_flops_per_token > layer) layer = m->layer[l].forward_flops_per_token;
+    double flops = 4 * layer * tokens + 3 * 6 * head * (double)s->numerics.loss_chunk;
+    double bytes = 8 * head + 6 * layer + 64 * tokens * (double)(m->hidden + m->intermediate);
+    double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    return flops * s->config->memory.compute_slowdown <= QUICK_FLOPS && bytes <= memory / 4;
+}
 
 /* The machine's profile where there is one; else one that is measured now, a few tenths of a second for each part. */
 static lzt_status predict(lzt_session *s, lzt_outlook *o, lzt_error *err)
@@ -87,7 +102,12 @@ static lzt_status predict(lzt_session *s, lzt_outlook *o, lzt_error *err)
         *err = why;
         return status;
     }
-    if (status && s->has_profile) lzt_talk("note: the profile %s; measuring now", why.message);
+    if (status && s->has_profile) lzt_talk("note: the profile %s", why.message);
+    if (status && !is_quick(s)) {
+        o->step_seconds = NAN;
+        o->step_from = "nothing: the model is too large to be measured on the way; name a memory.profile";
+        return LZT_OK;
+    }
     if (status) {
         lzt_profile fresh = {0};
         o->step_from = "the step simulated on a profile measured now";
@@ -185,9 +205,14 @@ static void print_text(const lzt_session *s, const lzt_outlook *o)
     put_bytes("planned device bytes", o->device_bytes, c->memory.device_cap);
     put_bytes("planned host bytes", o->host_bytes, c->memory.host_cap);
     put_bytes("planned nvme bytes", o->nvme_bytes, c->memory.nvme_cap);
-    printf("step time: about %.3g s, from %s\n", o->step_seconds, o->step_from);
+    if (isfinite(o->step_seconds))
+        printf("step time: about %.3g s, from %s\n", o->step_seconds, o->step_from);
+    else
+        printf("step time: not predicted, from %s\n", o->step_from);
     if (o->rss_bytes) put_bytes("resident memory", o->rss_bytes, 0);
-    if (o->steps)
+    if (o->steps && !isfinite(o->step_seconds))
+        printf("steps: %llu\n", (unsigned long long)o->steps);
+    else if (o->steps)
         printf("steps: %llu, of about %.3g seconds each\n", (unsigned long long)o->steps, o->step_seconds);
     else
         printf("steps: not known without the rows (max_steps is not set)\n");

@@ -23,6 +23,7 @@ static void make(lzt_profile *p)
     memset(p, 0, sizeof *p);
     snprintf(p->machine, sizeof p->machine, "EPYC \"x\"");
     snprintf(p->device, sizeof p->device, "cpu");
+    snprintf(p->drive, sizeof p->drive, "uring, direct");
     p->device_bytes = UINT64_C(70) << 30;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) assert_int_equal(lzt_profile_add(p, &list[i], NULL), 0);
 }
@@ -61,6 +62,7 @@ static void test_file(void **unused)
     assert_int_equal(lzt_profile_print(&back, &again, &err), 0);
     assert_string_equal(text, again);
     assert_string_equal(back.machine, p.machine);
+    assert_string_equal(back.drive, p.drive);
     free(text);
     free(again);
     lzt_profile_fini(&p);
