@@ -8,7 +8,7 @@
 
 #define DEPTH_MAX  200
 #define VALUES_MAX 2000000             /* values of one comparison or text: a list may hold one list many times */
-#define OUT_MAX    (UINT64_C(1) << 28) /* bytes of a text */
+#define OUT_MAX    (UINT64_C(1) << 26) /* bytes of a text */
 
 struct lzt__arena_block {
     lzt__arena_block *next;

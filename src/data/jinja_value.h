@@ -100,7 +100,7 @@ typedef struct lzt__out {
     uint32_t value_count; /* values written, of which there is a limit: see VALUES_MAX */
 } lzt__out;
 
-bool lzt__out_reserve(lzt__out *out, uint64_t more); /* false: no memory, or a text above 256 MiB */
+bool lzt__out_reserve(lzt__out *out, uint64_t more); /* false: no memory, or a text above 64 MiB */
 void lzt__out_free(lzt__out *out);
 bool lzt__out_put(lzt__out *out, const char *bytes, uint64_t size, uint8_t marks);
 bool lzt__out_string(lzt__out *out, const lzt__string *s);
