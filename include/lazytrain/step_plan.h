@@ -104,6 +104,7 @@ typedef struct lzt_step_advice {
     bool capped[LZT_RESOURCE_COUNT];      /* false: there was no cap, or no rate, to raise */
     double internals_trip_ms;  /* of a layer, on average: its internals to the host and back, which no step */
     double internals_again_ms; /* program can do yet; against making them again */
+    double internals_drive_ms, boundary_drive_ms; /* the same to the drive and back; 0: the profile has no drive */
 } lzt_step_advice;
 
 /* Solves again with each resource nudged; the caps' time limit holds for each. */

@@ -89,8 +89,9 @@ static json_t *advice_json(const step_job *job, const lzt_plan *plan)
             more, json_pack("{s:s, s:s, s:b, s:f, s:f}", "resource", lzt_resource_name((lzt_resource)r), "unit",
                             lzt_resource_unit((lzt_resource)r), "capped", a->capped[r], "step_ms",
                             lzt_ms(a->more_ps[r]), "saves_ms", lzt_ms(plan->objective_ps) - lzt_ms(a->more_ps[r])));
-    json_t *out = json_pack("{s:s, s:o, s:f, s:f}", "binds", lzt_resource_name(a->binds), "one_more", more,
-                            "internals_to_host_ms", a->internals_trip_ms, "internals_again_ms", a->internals_again_ms);
+    json_t *out = json_pack("{s:s, s:o, s:f, s:f, s:f, s:f}", "binds", lzt_resource_name(a->binds), "one_more", more,
+                            "internals_to_host_ms", a->internals_trip_ms, "internals_again_ms", a->internals_again_ms,
+                            "internals_to_nvme_ms", a->internals_drive_ms, "boundary_to_nvme_ms", a->boundary_drive_ms);
     if (!p->objective_ps) {
         json_object_set_new(out, "proposed_numerics", json_null());
         return out;
@@ -136,10 +137,15 @@ static void print_advice(const step_job *job, const lzt_plan *plan)
         else
             printf(" has no cap\n");
     }
-    printf("\nNot executed yet, so no plan has it: a layer's internals on the host or the drive. To the host and back "
-           "they take\n"
+    printf("\nNot executed yet, so no plan has it: internals on the host, anything on the drive. To the host and back "
+           "internals "
+           "take\n"
            "%.3f ms a layer on the link, made again %.3f ms of compute.\n",
            a->internals_trip_ms, a->internals_again_ms);
+    if (a->boundary_drive_ms > 0)
+        printf("To the drive and back: %.3f ms a layer's internals, %.3f ms a boundary (to the host and back %.3f).\n",
+               a->internals_drive_ms, a->boundary_drive_ms,
+               lzt_ms(plan->step->boundary_down_ps + plan->step->boundary_up_ps));
     if (!p->objective_ps) {
         printf("\nNumerics: no others that were tried are faster.\n");
         return;

@@ -87,13 +87,24 @@ static lzt_status solve_again(const lzt_step_plan_options *options, const lzt_st
     *ps = 0;
     lzt_status status = lzt_step_search_create(options, &search, err);
     if (status == LZT_ERR_USAGE) return LZT_OK;
-    if (!status) status = lzt_step_search_solve(search, caps, &plan, &result, err);
     if (status) return status;
-    *ps = result.objective_ps;
-    *device_bytes = plan.device_bytes;
-    lzt_plan_fini(&plan);
+    status = lzt_step_search_solve(search, caps, &plan, &result, err);
+    if (!status) {
+        *ps = result.objective_ps;
+        *device_bytes = plan.device_bytes;
+        lzt_plan_fini(&plan);
+    }
     lzt_step_search_destroy(search);
-    return LZT_OK;
+    return status;
+}
+
+/* There and back on the profile's drive; 0: it has none. */
+static double drive_trip_ms(const lzt_profile *profile, uint64_t bytes)
+{
+    const lzt_measurement *down = lzt_profile_find(profile, LZT_MEASURE_RATE, "nvme_write", bytes);
+    const lzt_measurement *up = lzt_profile_find(profile, LZT_MEASURE_RATE, "nvme_read", bytes);
+    if (!down || !up || !(down->median > 0) || !(up->median > 0)) return 0;
+    return 1e3 * (double)bytes * (1 / down->median + 1 / up->median);
 }
 
 static lzt_status with_more_memory(lzt_step_search *search, const lzt_step_caps *caps, lzt_resource resource,
@@ -147,11 +158,14 @@ lzt_status lzt_step_advise(lzt_step_search *search, const lzt_step_caps *caps, c
         saved = plan->objective_ps - a->more_ps[r];
         a->binds = (lzt_resource)r;
     }
+    a->boundary_drive_ms = drive_trip_ms(options->price.profile, m->boundary_bytes);
     for (uint64_t l = 0; l < m->layer_count; l++) {
         double trip =
             (double)m->layer[l].internals_bytes / (double)bytes * lzt_ms(m->boundary_down_ps + m->boundary_up_ps);
         a->internals_trip_ms += trip / (double)m->layer_count;
         a->internals_again_ms += lzt_ms(m->layer[l].again_ps) / (double)m->layer_count;
+        a->internals_drive_ms +=
+            drive_trip_ms(options->price.profile, m->layer[l].internals_bytes) / (double)m->layer_count;
     }
     return status;
 }
