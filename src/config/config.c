@@ -483,9 +483,10 @@ void lzt_config_fini(lzt_config *config)
 {
     struct lzt_config_private *p = config->private_data;
     if (p) {
-        free(config->memory.sync.item);
-        free(config->freeze.item);
-        free(config->interleave_probs.item);
+        for (int i = 0; i < lzt__schema_count(); i++) {
+            const lzt_key *key = lzt__schema_key(i);
+            if (key->type == LZT_KEY_LIST) free(((lzt_text_list *)((char *)config + key->offset))->item);
+        }
         free(config->mix_weight);
         free(config->note.item);
         lzt__strings_fini(&p->strings);
