@@ -42,12 +42,7 @@ static void test_values(void **unused)
     (void)unused;
     static const char *const rates[] = {"h2d",           "d2h",      "h2d_both", "d2h_both",       "host_memory",
                                         "adamw.f32.f32", "norm.f32", "gather",   "scatter.f32.f32"};
-    static const char *const times[] = {"handover",
-                                        "overlap.compute",
-                                        "overlap.compute.h2d",
-                                        "overlap.h2d.compute",
-                                        "overlap.compute.cpu_optimizer",
-                                        "overlap.d2h.h2d"};
+    static const char *const times[] = {"handover", "overlap.compute", "overlap.h2d", "overlap.d2h"};
     lzt_profile p;
     lzt_error err = {0};
     if (lzt_profile_read(in_folder("profile.json"), &p, &err)) fail_msg("%s: %s", err.where, err.message);
@@ -59,6 +54,9 @@ static void test_values(void **unused)
         const lzt_measurement *m = lzt_profile_find(&p, LZT_MEASURE_TIME, times[i], 0);
         if (!m || !is_finite(m)) fail_msg("time %s", times[i]);
     }
+    /* A pair has a value where one lane's work ran wholly within the other's: on a busy machine, not always. */
+    for (uint64_t i = 0; i < p.measurement_count; i++)
+        if (!is_finite(&p.measurement[i])) fail_msg("%s", p.measurement[i].name);
     /* The throttle is part of what was measured. */
     double rate = lzt_profile_find(&p, LZT_MEASURE_RATE, "h2d", 16 << 20)->median;
     if (rate > 2.2e9) fail_msg("a link of 2 GB/s carries %g", rate);
@@ -157,7 +155,9 @@ static void test_from_run(void **unused)
     must_run("train c.yaml --quiet --memory.profile own.json --output_dir again");
     json_t *again = metrics_step("again", 1);
     assert_true(number(again, "predicted_step_seconds") > 0);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* their shadows are not in the prediction */
     assert_true(number(again, "predicted_rss_bytes") >= number(again, "rss_bytes"));
+#endif
     json_decref(again);
     json_decref(first);
     json_decref(sim);
