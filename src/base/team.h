@@ -28,6 +28,13 @@ void lzt__team_run(lzt_team *team, lzt_team_body *body, void *arg);
  * ignore it. The team's own threads have made it. */
 void lzt__team_short_slices(void);
 
+/* Binds the calling thread to the part-th CPU of the process, where the parts are as many as its CPUs: each then has
+ * one to itself. Otherwise the scheduler may keep two parts on one CPU for thousands of regions, when a copy lane ran
+ * on the other at the wrong moment, and each takes twice as long. Fewer or more parts than CPUs stay the scheduler's.
+ * The team's own threads are bound, and so is a caller of lzt__team_run that is not the process's main thread (threads
+ * that it creates inherit that). A wish: errors are ignored. */
+void lzt__team_bind(uint32_t part, uint32_t part_count);
+
 /* The half-open range of part among part_count equal parts of count items, in whole grains (the last part takes the
  * rest). */
 static inline void lzt__team_split(uint64_t count, uint64_t grain, uint32_t part, uint32_t part_count, uint64_t *begin,

@@ -1,6 +1,8 @@
 /* Matrix products by oneDNN: see onednn.h. */
 #include "kern/cpu/onednn.h"
 
+#include "base/team.h"
+
 #include <assert.h>
 
 #if defined(__has_include) && !defined(LZT_NO_ONEDNN)
@@ -50,6 +52,8 @@ typedef struct functions {
 #define MEMBER(name) __typeof__(name) *name;
     FUNCTIONS(MEMBER)
     void (*omp_set_num_threads)(int count);
+    int (*omp_get_thread_num)(void);
+    void (*GOMP_parallel)(void (*body)(void *), void *arg, unsigned threads, unsigned flags);
 } functions;
 
 /* What a primitive is compiled for. Compared as bytes: made by key_of alone, which zeroes the padding. */
@@ -124,6 +128,8 @@ static lzt_status load(lzt_onednn *dnn, lzt_error *err)
     if (!dnn->api.name) return refuse(err, "libdnnl.so.2 lacks " #name, "version 2.6 or a later 2.x is needed");
     FUNCTIONS(RESOLVE)
     RESOLVE(omp_set_num_threads) /* of the OpenMP runtime that it depends on */
+    RESOLVE(omp_get_thread_num)
+    RESOLVE(GOMP_parallel) /* what the compiler makes of "omp parallel" */
     return LZT_OK;
 }
 
@@ -301,6 +307,21 @@ static void bring_residual(const lzt_gemm *g)
         memcpy((char *)g->c + i * g->ldc * size, (const char *)g->residual + i * g->ld_residual * size, g->n * size);
 }
 
+static void bind_worker(void *arg)
+{
+    const lzt_onednn *dnn = arg;
+    int part = dnn->api.omp_get_thread_num();
+    if (part > 0) lzt__team_bind((uint32_t)part, (uint32_t)dnn->threads);
+}
+
+/* OpenMP makes each calling thread workers of its own and keeps them. */
+static void bind_workers(lzt_onednn *dnn)
+{
+    static _Thread_local bool done;
+    if (!done && dnn->threads > 1) dnn->api.GOMP_parallel(bind_worker, dnn, (unsigned)dnn->threads, 0);
+    done = true;
+}
+
 lzt_status lzt__onednn_gemm(lzt_onednn *dnn, const lzt_gemm *g, void *scratch, uint64_t scratch_bytes, bool *done,
                             lzt_error *err)
 {
@@ -325,6 +346,7 @@ lzt_status lzt__onednn_gemm(lzt_onednn *dnn, const lzt_gemm *g, void *scratch, u
     }
     bring_residual(g);
     api->omp_set_num_threads(dnn->threads);
+    bind_workers(dnn);
     if (!bad) bad = api->dnnl_primitive_execute(e->primitive, dnn->stream, count, arguments);
     if (!bad) bad = api->dnnl_stream_wait(dnn->stream);
     dnn->stats.runs++;
@@ -365,6 +387,21 @@ uint64_t lzt__onednn_scratch_bytes(lzt_onednn *dnn, const lzt_gemm *g)
     (void)dnn;
     (void)g;
     return 0;
+}
+
+static void bind_worker(void *arg)
+{
+    const lzt_onednn *dnn = arg;
+    int part = dnn->api.omp_get_thread_num();
+    if (part > 0) lzt__team_bind((uint32_t)part, (uint32_t)dnn->threads);
+}
+
+/* OpenMP makes each calling thread workers of its own and keeps them. */
+static void bind_workers(lzt_onednn *dnn)
+{
+    static _Thread_local bool done;
+    if (!done && dnn->threads > 1) dnn->api.GOMP_parallel(bind_worker, dnn, (unsigned)dnn->threads, 0);
+    done = true;
 }
 
 lzt_status lzt__onednn_gemm(lzt_onednn *dnn, const lzt_gemm *g, void *scratch, uint64_t scratch_bytes, bool *done,
