@@ -7,6 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *with_point(char text[LZT_REAL_TEXT])
+{
+    char *comma = strchr(text, ','); /* some locale's decimal point */
+    if (comma) *comma = '.';
+    return text;
+}
+
 const char *lzt__real_text(double value, char text[LZT_REAL_TEXT])
 {
     assert(isfinite(value));
@@ -14,7 +21,15 @@ const char *lzt__real_text(double value, char text[LZT_REAL_TEXT])
         snprintf(text, LZT_REAL_TEXT, "%.*g", digits, value);
         if (strtod(text, NULL) == value) break;
     }
-    char *comma = strchr(text, ','); /* some locale's decimal point */
-    if (comma) *comma = '.';
-    return text;
+    return with_point(text);
+}
+
+const char *lzt__real_text_f32(float value, char text[LZT_REAL_TEXT])
+{
+    assert(isfinite(value));
+    for (int digits = 1; digits <= 9; digits++) {
+        snprintf(text, LZT_REAL_TEXT, "%.*g", digits, (double)value);
+        if ((float)strtod(text, NULL) == value) break;
+    }
+    return with_point(text);
 }
