@@ -20,7 +20,7 @@ static void read_all(lzt_dataset *d)
     for (uint64_t i = 0; i < lzt_dataset_rows(d) && i < 64; i++) {
         uint32_t tokens;
         if (lzt_dataset_measure(d, i, &tokens, NULL, &err) || tokens > r.longest) continue;
-        lzt_status s = lzt_dataset_read(d, i, ids, labels, &err);
+        lzt_status s = lzt_dataset_read(d, i, ids, labels, NULL, &err);
         assert(!s && (!tokens || labels[0] == LZT_LABEL_NONE));
     }
     free(ids);
@@ -37,15 +37,12 @@ static void batch_all(lzt_dataset *d, bool packing, uint64_t longest)
     o.pack_tokens = longest ? longest : 1;
     if (lzt_batcher_create(d, &o, &b, &err)) return;
     uint64_t n = lzt_batcher_capacity(b);
-    lzt_micro_batch m = {n, malloc(4 * n), malloc(4 * n), malloc(4 * n), malloc(4 * n + 4), 0, 0, 0, 0};
+    lzt_micro_batch m = lzt_micro_batch_over(malloc(lzt_micro_batch_bytes(n)), n);
     for (uint64_t step = 0; step < lzt_batcher_steps(b) && step < 32; step++) {
         lzt_status s = lzt_batcher_fill(b, step, 0, &m, &err);
         assert(!s && m.token_count <= n);
     }
     free(m.ids);
-    free(m.position);
-    free(m.target);
-    free(m.document_begin);
     lzt_batcher_destroy(b);
 }
 

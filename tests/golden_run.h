@@ -35,6 +35,7 @@ static inline void batch_from_rows(const json_t *ids, const json_t *labels, lzt_
     batch->ids = calloc(tokens, 4);
     batch->position = calloc(tokens, 4);
     batch->target = calloc(tokens, 4);
+    batch->weight = calloc(tokens, 4);
     batch->document_begin = calloc(rows + 1, 4);
     for (uint64_t r = 0; r < rows; r++) {
         const json_t *row = json_array_get(ids, r), *row_labels = json_array_get(labels, r);
@@ -45,10 +46,12 @@ static inline void batch_from_rows(const json_t *ids, const json_t *labels, lzt_
             batch->ids[at] = (int32_t)json_integer_value(json_array_get(row, t));
             batch->position[at] = (int32_t)t;
             batch->target[at] = label == -100 ? -1 : (int32_t)label;
+            batch->weight[at] = label == -100 ? 0 : 1;
             batch->loss_count += label != -100;
         }
     }
     batch->document_begin[rows] = (int32_t)at;
+    batch->loss_weight = (double)batch->loss_count;
 }
 
 static inline void batch_free(lzt_micro_batch *batch)
@@ -56,6 +59,7 @@ static inline void batch_free(lzt_micro_batch *batch)
     free(batch->ids);
     free(batch->position);
     free(batch->target);
+    free(batch->weight);
     free(batch->document_begin);
 }
 
@@ -164,10 +168,10 @@ static inline double train_step(lzt_engine *engine, const lzt_micro_batch *batch
 {
     lzt_error err = {0};
     lzt_step_scalars scalars = golden_scalars(t);
-    lzt_engine_set_batch(engine, batch, 1.0f / (float)batch->loss_count);
+    lzt_engine_set_batch(engine, batch, 1.0f / (float)batch->loss_weight);
     lzt_engine_set_scalars(engine, &scalars);
     if (lzt_engine_run(engine, LZT_VARIANT_SINGLE, result, &err)) fail_msg("%s: %s", err.where, err.message);
-    return result->loss_sum / (double)batch->loss_count;
+    return result->loss_sum / batch->loss_weight;
 }
 
 /* Relative L2 difference of a tensor of the state from values, and its parts. */

@@ -23,6 +23,7 @@ static void batch_make(lzt_micro_batch *b)
                            .ids = calloc(TOKENS, 4),
                            .position = calloc(TOKENS, 4),
                            .target = calloc(TOKENS, 4),
+                           .weight = calloc(TOKENS, 4),
                            .document_begin = calloc(TOKENS + 1, 4)};
 }
 
@@ -34,6 +35,7 @@ static void append(lzt_micro_batch *b, const int32_t *ids, int begin, int end)
         b->ids[at] = ids[t];
         b->position[at] = t - begin;
         b->target[at] = t + 1 < end ? ids[t + 1] : -1;
+        b->weight[at] = t + 1 < end ? 1 : 0;
         b->loss_count += t + 1 < end;
     }
     b->document_begin[++b->document_count] = (int32_t)b->token_count;

@@ -11,9 +11,10 @@
  *         for (m = 0; m < lzt_batcher_micro_batches(batcher, step); m++)
  *             lzt_batcher_fill(batcher, step, m, &micro_batch, &err);
  *
- * A row is a list of token ids and of labels, as Hugging Face aligns them: label t is the id that position t-1
- * predicts, or -100 where there is no loss. What a row is made from (pre-tokenised lists, text, a conversation through
- * a chat template) only changes how it is produced.
+ * A row is a list of token ids, of labels and of weights, as Hugging Face aligns them: label t is the id that position
+ * t-1 predicts, or -100 where there is no loss; weight t is how much that loss counts, 0 where there is none, 1 unless
+ * the row says otherwise. What a row is made from (pre-tokenised lists, text, a conversation through a chat template)
+ * only changes how it is produced. The loss of a step is sum(w nll) / sum(w) over its global batch (ADR 0022).
  *
  * Files are mapped and only an index of rows is held; values are parsed when a row is read. Nothing here remembers a
  * position: order and batches are functions of (seed, epoch, index) and of the step, so resuming costs nothing.
@@ -145,6 +146,8 @@ typedef struct lzt_dataset_report {
     uint64_t split_off;                              /* rows on the other side of the split */
     bool lazy;                                       /* rows are looked into when first used */
     uint64_t tokens, trained_tokens, longest;        /* of rows_out */
+    double loss_weight;                              /* the sum of their weights; trained_tokens where all are 1 */
+    uint64_t weighted_rows, weighted_tokens;         /* with a weight that is neither 0 nor 1 */
     lzt_cache_use cache;
     const char *cache_path, *cache_note; /* NULL where cache is LZT_CACHE_OFF. Borrowed from the dataset */
 } lzt_dataset_report;
@@ -159,10 +162,13 @@ LZT_EXPORT uint64_t lzt_dataset_rows(const lzt_dataset *dataset);
 /* Tokens of a row, and how many of them bear loss. Either may be NULL. Only a lazy dataset can fail here. */
 LZT_EXPORT lzt_status lzt_dataset_measure(lzt_dataset *dataset, uint64_t row, uint32_t *tokens, uint32_t *trained,
                                           lzt_error *err);
-/* The row's ids and labels into arrays of as many elements as it measures; labels may be NULL. labels[0] is always
- * LZT_LABEL_NONE: nothing predicts the first token. */
+/* The sum of a row's weights, in token order; as many as bear loss where all are 1. Fails where measure does. */
+LZT_EXPORT lzt_status lzt_dataset_weigh(lzt_dataset *dataset, uint64_t row, double *weight, lzt_error *err);
+/* The row's ids, labels and weights into arrays of as many elements as it measures; labels and weights may be NULL.
+ * labels[0] is always LZT_LABEL_NONE: nothing predicts the first token. weights[i] is above 0 exactly where labels[i]
+ * is an id. */
 LZT_EXPORT lzt_status lzt_dataset_read(lzt_dataset *dataset, uint64_t row, int32_t *ids, int32_t *labels,
-                                       lzt_error *err);
+                                       float *weights, lzt_error *err);
 /* What a row asks: its conversation up to the assistant's last turn, through the same template with the generation
  * prompt; of a pair the query; of a row of ids what stands before its last trained span. Never truncated. */
 typedef struct lzt_question {
@@ -174,9 +180,9 @@ typedef struct lzt_question {
 /* Borrowed until the dataset's next call. Errors: the row has no question with an answer. */
 LZT_EXPORT lzt_status lzt_dataset_question(lzt_dataset *dataset, uint64_t row, lzt_question *question, lzt_error *err);
 /* The row as one line of JSON, whatever its format: {"messages": [...], "tools": [...]}, {"text": "..."}, or
- * {"input_ids": [...], "labels": [...]}; needs neither tokenizer nor template. *size 0: it cannot be read, and
- * on_bad_row says skip. For a dataset that is opened lazily and only converted: the report counts what was converted.
- * Borrowed until the dataset's next call. */
+ * {"input_ids": [...], "labels": [...]} (with "loss_weights" where one is neither 0 nor 1); needs neither tokenizer nor
+ * template. *size 0: it cannot be read, and on_bad_row says skip. For a dataset that is opened lazily and only
+ * converted: the report counts what was converted. Borrowed until the dataset's next call. */
 LZT_EXPORT lzt_status lzt_dataset_convert(lzt_dataset *dataset, uint64_t row, const char **text, uint64_t *size,
                                           lzt_error *err);
 /* 1-based line of the row in its file (of the element's first line in a JSON array; the row's number in Arrow). */
@@ -228,18 +234,40 @@ typedef struct lzt_batcher_options {
     }
 
 /* One micro-batch in the layout of the kernel's descriptor: rows one after the other, without padding, each a document.
- * The caller owns the arrays; ids, position and target hold capacity elements, document_begin capacity + 1. */
+ * The caller owns the arrays; ids, position, target and weight hold capacity elements, document_begin capacity + 1. */
 typedef struct lzt_micro_batch {
     uint64_t capacity;       /* in: tokens that fit */
     int32_t *ids;            /* [token_count] */
     int32_t *position;       /* [token_count] of the token in its document */
     int32_t *target;         /* [token_count] the id that the position predicts (the row's next label), or -1 */
+    float *weight;           /* [token_count] of the target's loss: above 0, or 0 where target is -1 */
     int32_t *document_begin; /* [document_count + 1]; the last element is token_count */
     uint64_t token_count;    /* out: real tokens */
     uint64_t document_count; /* out */
     uint64_t loss_count;     /* out: targets that are not -1 */
+    double loss_weight;      /* out: the sum of weight, added document by document; loss_count where all are 1 */
     uint64_t padded_count;   /* out: documents x longest, what a padding trainer would compute; packs x pack_tokens */
 } lzt_micro_batch;
+
+/* Bytes of a micro-batch's arrays, and a micro-batch over as many, aligned to 4. */
+static inline uint64_t lzt_micro_batch_bytes(uint64_t capacity)
+{
+    return 4 * (5 * capacity + 1);
+}
+static inline lzt_micro_batch lzt_micro_batch_over(void *memory, uint64_t capacity)
+{
+    int32_t *at = (int32_t *)memory;
+    lzt_micro_batch batch;
+    batch.capacity = capacity;
+    batch.ids = at;
+    batch.position = at + capacity;
+    batch.target = at + 2 * capacity;
+    batch.weight = (float *)memory + 3 * capacity;
+    batch.document_begin = at + 4 * capacity;
+    batch.token_count = batch.document_count = batch.loss_count = batch.padded_count = 0;
+    batch.loss_weight = 0;
+    return batch;
+}
 
 /* Errors: LZT_ERR_USAGE (options; drop_last with fewer rows than a batch), and those of lzt_dataset_measure. */
 LZT_EXPORT lzt_status lzt_batcher_create(lzt_dataset *dataset, const lzt_batcher_options *options,
@@ -269,8 +297,10 @@ LZT_EXPORT bool lzt_batcher_ends_epoch(const lzt_batcher *batcher, uint64_t step
 LZT_EXPORT uint64_t lzt_batcher_capacity(const lzt_batcher *batcher);
 /* Micro-batches of a step: accumulation, or fewer where an epoch ends. step < lzt_batcher_steps. */
 LZT_EXPORT uint64_t lzt_batcher_micro_batches(const lzt_batcher *batcher, uint64_t step);
-/* Loss-bearing tokens of the step's global batch. */
-LZT_EXPORT lzt_status lzt_batcher_loss_count(lzt_batcher *batcher, uint64_t step, uint64_t *count, lzt_error *err);
+/* Loss-bearing tokens of the step's global batch, and the sum of their weights, added row by row in the batch's order.
+ */
+LZT_EXPORT lzt_status lzt_batcher_loss_count(lzt_batcher *batcher, uint64_t step, uint64_t *count, double *weight,
+                                             lzt_error *err);
 /* Fills micro-batch m of the step. LZT_ERR_USAGE when its tokens exceed the capacity. */
 LZT_EXPORT lzt_status lzt_batcher_fill(lzt_batcher *batcher, uint64_t step, uint64_t m, lzt_micro_batch *out,
                                        lzt_error *err);

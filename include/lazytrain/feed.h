@@ -47,6 +47,7 @@ typedef struct lzt_fed {
     uint64_t step;
     uint64_t index, count;        /* micro-batch index of count */
     uint64_t loss_tokens;         /* of the whole step */
+    double loss_weight;           /* the sum of their weights; loss_tokens where all are 1 */
     uint64_t rows;                /* documents of the micro-batch that are rows */
     double seconds;               /* that the thread worked for it */
     const lzt_micro_batch *batch; /* NULL: behind the last step */

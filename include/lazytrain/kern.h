@@ -27,7 +27,8 @@ extern "C" {
  *     0                lzt_batch_header
  *     64               int32 position[T]          of each token in its document
  *     64 + 4T          int32 target[T]            the id that position t predicts, or -1: bears no loss
- *     64 + 8T          int32 document_begin[T+1]  document d is tokens document_begin[d] .. document_begin[d+1]-1
+ *     64 + 8T          float weight[T]            of the target's loss: above 0; not read where target is -1
+ *     64 + 12T         int32 document_begin[T+1]  document d is tokens document_begin[d] .. document_begin[d+1]-1
  *
  * Documents do not attend to each other. In generation nothing bears loss, and target[d] is the sequence of the
  * key-value cache that document d belongs to: its tokens are those at position[..] of that sequence. */
@@ -35,13 +36,18 @@ typedef struct lzt_batch_header {
     uint32_t token_count;      /* n, 1..T */
     uint32_t document_count;   /* 1..n */
     uint32_t loss_token_count; /* targets that are not -1 */
-    float loss_scale;          /* 1 / loss-bearing tokens of the global batch; multiplies every logit gradient */
+    float loss_scale;          /* 1 / sum of weights over the global batch; multiplies every logit gradient */
     uint32_t reserved[12];
 } lzt_batch_header;
 
 static inline uint64_t lzt_batch_bytes(uint64_t capacity)
 {
-    return 64 + 4 * (3 * capacity + 1);
+    return 64 + 4 * (4 * capacity + 1);
+}
+/* The capacity that so many bytes hold. */
+static inline uint64_t lzt_batch_capacity(uint64_t bytes)
+{
+    return (bytes - 68) / 16;
 }
 static inline int32_t *lzt_batch_position(const void *batch)
 {
@@ -56,9 +62,13 @@ static inline int32_t *lzt_batch_sequence(const void *batch, uint64_t capacity)
 {
     return lzt_batch_target(batch, capacity);
 }
+static inline float *lzt_batch_weight(const void *batch, uint64_t capacity)
+{
+    return (float *)((char *)(uintptr_t)batch + 64 + 8 * capacity);
+}
 static inline int32_t *lzt_batch_document(const void *batch, uint64_t capacity)
 {
-    return (int32_t *)((char *)(uintptr_t)batch + 64 + 8 * capacity);
+    return (int32_t *)((char *)(uintptr_t)batch + 64 + 12 * capacity);
 }
 
 #define LZT_KERN_PTRS  12

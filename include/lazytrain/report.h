@@ -82,10 +82,11 @@ typedef struct lzt_step_metrics {
     uint64_t skipped_steps, nonfinite_steps; /* since the run began */
     double step_seconds;
     uint64_t tokens_padded, tokens_real, tokens_loss; /* of the step */
-    double model_flops, hardware_flops;               /* of the step; the second counts recomputation. 0: unknown */
-    uint64_t peak_bytes[LZT_MEMORY_COUNT];            /* keys peak_device_bytes, ... */
-    uint64_t planned_bytes[LZT_MEMORY_COUNT];         /* keys planned_device_bytes, ... */
-    uint64_t cap_bytes[LZT_MEMORY_COUNT];             /* keys cap_device_bytes, ...; 0: none */
+    double loss_weight;                       /* sum of the loss-bearing tokens' weights, by which loss divides */
+    double model_flops, hardware_flops;       /* of the step; the second counts recomputation. 0: unknown */
+    uint64_t peak_bytes[LZT_MEMORY_COUNT];    /* keys peak_device_bytes, ... */
+    uint64_t planned_bytes[LZT_MEMORY_COUNT]; /* keys planned_device_bytes, ... */
+    uint64_t cap_bytes[LZT_MEMORY_COUNT];     /* keys cap_device_bytes, ...; 0: none */
     uint64_t rss_bytes;
     double predicted_step_seconds; /* from the machine's profile, before the run began; 0: there was none */
     uint64_t predicted_rss_bytes;
@@ -106,6 +107,7 @@ typedef struct lzt_eval_metrics {
     uint64_t step;
     double epoch, eval_loss;
     uint64_t eval_tokens, eval_rows;
+    double eval_loss_weight; /* sum of the tokens' weights */
     double eval_seconds;
     bool has_exact_match;
     double exact_match; /* 0 to 1 */

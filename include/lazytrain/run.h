@@ -47,7 +47,7 @@ typedef struct lzt_engine_options {
     }
 
 typedef struct lzt_run_result {
-    double loss_sum;     /* of -log p over the micro-batch's loss-bearing tokens */
+    double loss_sum;     /* of weight * -log p over the micro-batch's loss-bearing tokens */
     double grad_norm;    /* SINGLE, LAST: before clipping */
     bool finite;         /* SINGLE, LAST: the norm is */
     const int32_t *ids;  /* PREFILL, DECODE: the next one of each document. Borrowed until the next run */
@@ -80,7 +80,7 @@ LZT_EXPORT lzt_status lzt_engine_write(lzt_engine *engine, lzt_state_part part, 
 LZT_EXPORT lzt_status lzt_engine_read_weight(const lzt_engine *engine, uint32_t tensor, float *out, lzt_error *err);
 
 /* The micro-batch that runs next. capacity of the arrays and counts as lzt_micro_batch has them. loss_scale: 1 / the
- * loss-bearing tokens of the global batch. */
+ * sum of weights over the global batch. */
 LZT_EXPORT void lzt_engine_set_batch(lzt_engine *engine, const lzt_micro_batch *batch, float loss_scale);
 /* The documents that PREFILL or DECODE runs next: document d belongs to sequence[d] of the cache, 0 .. sequences-1,
  * each at most once. PREFILL: whole prompts, positions from 0; what their sequences held is forgotten. DECODE: one

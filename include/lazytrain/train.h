@@ -28,8 +28,9 @@ extern "C" {
 /* ---- evaluation ---- */
 
 typedef struct lzt_eval_result {
-    double loss_sum;     /* of -log p over the loss-bearing tokens */
-    uint64_t loss_count; /* of those */
+    double loss_sum;     /* of weight * -log p over the loss-bearing tokens; the loss is loss_sum / loss_weight */
+    double loss_weight;  /* of weight over those; loss_count where all are 1 */
+    uint64_t loss_count; /* loss-bearing tokens */
     uint64_t rows;
     double seconds;
 } lzt_eval_result;

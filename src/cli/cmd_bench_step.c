@@ -55,12 +55,14 @@ static void fill(lzt_micro_batch *batch, uint64_t rows, uint64_t length, uint64_
     batch->token_count = rows * length;
     batch->document_count = rows;
     batch->loss_count = rows * (length - 1);
+    batch->loss_weight = (double)batch->loss_count;
     for (uint64_t i = 0; i < batch->token_count; i++) {
         batch->ids[i] = (int32_t)lzt__rng_below(1, 0, i, vocabulary);
         batch->position[i] = (int32_t)(i % length);
     }
     for (uint64_t i = 0; i < batch->token_count; i++)
         batch->target[i] = i % length + 1 < length ? batch->ids[i + 1] : -1;
+    for (uint64_t i = 0; i < batch->token_count; i++) batch->weight[i] = batch->target[i] < 0 ? 0 : 1;
     for (uint64_t r = 0; r <= rows; r++) batch->document_begin[r] = (int32_t)(r * length);
 }
 
@@ -148,7 +150,7 @@ static lzt_status run_steps(bench *b, lzt_error *err)
                                     .bias_correction2 = 1 - pow(0.999, n),
                                     .max_grad_norm = 1.0};
         uint64_t begin = lzt__clock_ns();
-        lzt_engine_set_batch(engine, &b->batch, 1.0f / (float)b->batch.loss_count);
+        lzt_engine_set_batch(engine, &b->batch, 1.0f / (float)b->batch.loss_weight);
         lzt_engine_set_scalars(engine, &scalars);
         lzt_status status = lzt_engine_run(engine, LZT_VARIANT_SINGLE, &result, err);
         if (status) return status;
@@ -240,19 +242,14 @@ static lzt_status measure(const lzt_args *args, bench *b, lzt_error *err)
     if (!status && lzt_args_text(args, "profile")) status = predict(b, lzt_args_text(args, "profile"), rows, err);
     if (!status) status = lzt_session_open_engine(s, NULL, err);
     if (status) return status;
-    int32_t *memory = calloc(4 * rows * length + 1, sizeof *memory);
+    void *memory = calloc(1, lzt_micro_batch_bytes(rows * length));
     b->seconds = calloc(b->steps, sizeof *b->seconds);
     b->over_bound = calloc(b->steps, sizeof *b->over_bound);
     if (!memory || !b->seconds || !b->over_bound) {
         free(memory);
         return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a batch");
     }
-    uint64_t n = rows * length;
-    b->batch = (lzt_micro_batch){.capacity = n,
-                                 .ids = memory,
-                                 .position = memory + n,
-                                 .target = memory + 2 * n,
-                                 .document_begin = memory + 3 * n};
+    b->batch = lzt_micro_batch_over(memory, rows * length);
     fill(&b->batch, rows, length, s->info->vocabulary);
     status = run_steps(b, err);
     free(memory);

@@ -1,5 +1,6 @@
 /* lazytrain data convert: any readable data set as normalised JSONL. */
 #include "base/os.h"
+#include "base/real_text.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/data_counts.h"
@@ -181,11 +182,20 @@ static void put_list(lzt__text *text, const char *name, const int32_t *list, uin
     lzt__text_add_bytes(text, "]", 1);
 }
 
+static void put_weights(lzt__text *text, const float *list, uint32_t n)
+{
+    char number[LZT_REAL_TEXT];
+    lzt__text_add(text, ", \"loss_weights\": [");
+    for (uint32_t i = 0; i < n; i++) lzt__text_add(text, i ? ", %s" : "%s", lzt__real_text_f32(list[i], number));
+    lzt__text_add_bytes(text, "]", 1);
+}
+
 static lzt_status write_tokens(conversion *c, lzt_error *err)
 {
     lzt_status s = LZT_OK;
     uint64_t capacity = 0;
     int32_t *ids = NULL, *labels = NULL;
+    float *weights = NULL;
     for (uint64_t i = 0; !s && i < lzt_dataset_rows(c->dataset); i++) {
         uint32_t n;
         s = lzt_dataset_measure(c->dataset, i, &n, NULL, err);
@@ -193,25 +203,29 @@ static lzt_status write_tokens(conversion *c, lzt_error *err)
         if (n > capacity) {
             free(ids);
             free(labels);
+            free(weights);
             capacity = 2 * (uint64_t)n;
             ids = malloc(capacity * sizeof *ids);
             labels = malloc(capacity * sizeof *labels);
-            if (!ids || !labels) {
+            weights = malloc(capacity * sizeof *weights);
+            if (!ids || !labels || !weights) {
                 s = lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a row");
                 break;
             }
         }
-        s = lzt_dataset_read(c->dataset, i, ids, labels, err);
+        s = lzt_dataset_read(c->dataset, i, ids, labels, weights, err);
         if (s) break;
         lzt__text_add_bytes(&c->out.text, "{", 1);
         put_list(&c->out.text, "input_ids", ids, n);
         lzt__text_add_bytes(&c->out.text, ", ", 2);
         put_list(&c->out.text, "labels", labels, n);
+        if (lzt_data_is_weighted(weights, n)) put_weights(&c->out.text, weights, n);
         lzt__text_add_bytes(&c->out.text, "}", 1);
         s = end_row(&c->out, err);
     }
     free(ids);
     free(labels);
+    free(weights);
     return s;
 }
 
@@ -261,7 +275,8 @@ const lzt_command lzt_command_data_convert = {
     .details = "Reads whatever training reads and writes one row a line: conversations as messages (with tools, and a "
                "weight where a turn's training is not the usual one), texts as text, rows of ids as input_ids and "
                "labels. With --to tokens, every row as the input_ids and labels that training would see; rows that do "
-               "not train are left out and counted. The output appears when it is whole; on an error there is none.",
+               "not train are left out and counted. A row with weights that are neither 0 nor 1 also has loss_weights. "
+               "The output appears when it is whole; on an error there is none.",
     .option = options,
     .option_count = LZT_COUNT(options),
     .run = run};

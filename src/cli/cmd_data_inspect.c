@@ -1,5 +1,7 @@
 /* lazytrain data inspect: what the model will see. */
+#include "base/real_text.h"
 #include "cli/commands.h"
+#include "cli/data_counts.h"
 #include "cli/data_summary.h"
 #include "cli/talk.h"
 #include "lazytrain/data.h"
@@ -89,6 +91,7 @@ typedef struct inspection {
     lzt_template *chat;
     lzt_dataset *dataset;
     int32_t *ids, *labels; /* [capacity] of a row */
+    float *weights;
     uint32_t capacity;
 } inspection;
 
@@ -141,9 +144,19 @@ static void close_all(inspection *x)
     lzt_tokenizer_close(x->tokenizer);
     free(x->ids);
     free(x->labels);
+    free(x->weights);
 }
 
 /* ---- rows ---- */
+
+static json_t *weights_json(const inspection *x, uint32_t n)
+{
+    char text[LZT_REAL_TEXT];
+    json_t *weights = json_array();
+    for (uint32_t i = 0; i < n; i++)
+        json_array_append_new(weights, lzt_talk_json_real(strtod(lzt__real_text_f32(x->weights[i], text), NULL)));
+    return weights;
+}
 
 static lzt_status row_json(const inspection *x, uint32_t n, lzt_error *err)
 {
@@ -161,31 +174,40 @@ static lzt_status row_json(const inspection *x, uint32_t n, lzt_error *err)
         if (!s) free(all);
     }
     json_t *row = json_pack("{s:o,s:o,s:o}", "input_ids", ids, "labels", labels, "text", text);
+    if (lzt_data_is_weighted(x->weights, n)) json_object_set_new(row, "loss_weights", weights_json(x, n));
     if (!s) return lzt_talk_json_line(row, err);
     json_decref(row);
     return s;
 }
 
-/* Text with the trained tokens in green; without colour between marks. A character belongs to the token that ends it.
- */
+/* Ends what was trained with the weight before, and begins what is trained with this one: 0 nothing, 1 the usual. */
+static void change_weight(float before, float weight, bool color)
+{
+    char text[LZT_REAL_TEXT];
+    if (before > 0) fputs(color ? "\033[0m" : "]]", stdout);
+    if (weight > 0) fputs(!color ? "[[" : weight == 1 ? "\033[32m" : "\033[33m", stdout);
+    if (weight > 0 && weight != 1) printf("%s: ", lzt__real_text_f32(weight, text));
+}
+
+/* Text with the trained tokens in green; without colour between marks. Those with a weight are yellow and begin with
+ * it. A character belongs to the token that ends it. */
 static lzt_status print_text(const inspection *x, uint32_t n, bool color, lzt_error *err)
 {
     lzt_decoder *decoder;
-    const char *text, *begin = color ? "\033[32m" : "[[", *end = color ? "\033[0m" : "]]";
+    const char *text;
     uint64_t size;
-    bool in_trained = false;
+    float weight = 0;
     lzt_status s = lzt_decoder_create(x->tokenizer, false, &decoder, err);
     for (uint32_t i = 0; !s && i < n; i++) {
         s = lzt_decoder_push(decoder, x->ids[i], &text, &size, err);
         if (s || !size) continue;
-        bool trained = x->labels[i] != LZT_LABEL_NONE;
-        if (trained != in_trained) fputs(trained ? begin : end, stdout);
-        in_trained = trained;
+        if (x->weights[i] != weight) change_weight(weight, x->weights[i], color);
+        weight = x->weights[i];
         fwrite(text, 1, size, stdout);
     }
     if (!s) s = lzt_decoder_finish(decoder, &text, &size, err);
     if (!s) fwrite(text, 1, size, stdout);
-    if (in_trained) fputs(end, stdout);
+    if (weight > 0) change_weight(weight, 0, color);
     lzt_decoder_destroy(decoder);
     puts("");
     return s;
@@ -205,8 +227,10 @@ static lzt_status make_room(inspection *x, uint32_t n, lzt_error *err)
     int32_t *ids = realloc(x->ids, n * sizeof *ids);
     if (ids) x->ids = ids;
     int32_t *labels = ids ? realloc(x->labels, n * sizeof *labels) : NULL;
-    if (!labels) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a row");
-    x->labels = labels;
+    if (labels) x->labels = labels;
+    float *weights = labels ? realloc(x->weights, n * sizeof *weights) : NULL;
+    if (!weights) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a row");
+    x->weights = weights;
     x->capacity = n;
     return LZT_OK;
 }
@@ -220,7 +244,7 @@ static lzt_status print_rows(const lzt_args *args, inspection *x, lzt_error *err
         s = lzt_dataset_measure(x->dataset, i, &n, NULL, err);
         if (!s && !n) continue; /* found out only now that it does not train */
         if (!s) s = make_room(x, n, err);
-        if (!s) s = lzt_dataset_read(x->dataset, i, x->ids, x->labels, err);
+        if (!s) s = lzt_dataset_read(x->dataset, i, x->ids, x->labels, x->weights, err);
         if (!s) s = lzt_args_flag(args, "json") ? row_json(x, n, err) : row_text(x, i, n, color, err);
     }
     return s;
@@ -253,7 +277,9 @@ const lzt_command lzt_command_data_inspect = {
     .example = "lazytrain data inspect --model models/smollm2 --dataset train.jsonl --rows --limit 3",
     .details =
         "Reads the rows as training would. With --rows prints each one's text, trained tokens coloured (between [[ and "
-        "]] without colour), or with --json its input_ids, labels and text. Without it prints what became of the rows, "
+        "]] without colour; a weight other than 1 stands before its tokens), or with --json its input_ids, labels, "
+        "text, "
+        "and loss_weights where one is neither 0 nor 1. Without it prints what became of the rows, "
         "their lengths, the share of trained tokens, and how full batches are: as rows come, grouped by length, and "
         "(with "
         "--max-seq-length) packed; the way that is asked for is marked with *.",

@@ -68,10 +68,11 @@ static const lzt_option options[] = {
 
 static lzt_status print_json(const lzt_eval_result *e, const lzt_exam_result *x, lzt_error *err)
 {
-    double loss = e->loss_sum / (double)e->loss_count;
-    json_t *out = json_pack("{s:o,s:o,s:I,s:I,s:o}", "loss", lzt_talk_json_real(loss), "perplexity",
-                            lzt_talk_json_real(exp(loss)), "tokens", (json_int_t)e->loss_count, "rows",
-                            (json_int_t)e->rows, "seconds", lzt_talk_json_real(e->seconds));
+    double loss = e->loss_sum / e->loss_weight;
+    json_t *out = json_pack("{s:o,s:o,s:I,s:o,s:I,s:o}", "loss", lzt_talk_json_real(loss), "perplexity",
+                            lzt_talk_json_real(exp(loss)), "tokens", (json_int_t)e->loss_count, "loss_weight",
+                            lzt_talk_json_real(e->loss_weight), "rows", (json_int_t)e->rows, "seconds",
+                            lzt_talk_json_real(e->seconds));
     if (x) {
         json_t *more = json_pack("{s:o,s:I,s:I,s:I,s:I,s:I,s:o}", "exact_match",
                                  lzt_talk_json_real((double)x->right / (double)x->answers), "answers",
@@ -86,9 +87,11 @@ static lzt_status print_json(const lzt_eval_result *e, const lzt_exam_result *x,
 
 static void print(const lzt_eval_result *e, const lzt_exam_result *x)
 {
-    double loss = e->loss_sum / (double)e->loss_count;
-    printf("loss %.6f  perplexity %.4f  %llu tokens in %llu rows\n", loss, exp(loss), (unsigned long long)e->loss_count,
+    double loss = e->loss_sum / e->loss_weight;
+    printf("loss %.6f  perplexity %.4f  %llu tokens in %llu rows", loss, exp(loss), (unsigned long long)e->loss_count,
            (unsigned long long)e->rows);
+    if (e->loss_weight != (double)e->loss_count) printf(", weights of %g in all", e->loss_weight);
+    puts("");
     if (!x) return;
     printf("exact match %.2f %%: %llu of %llu right, %llu without an answer, %llu cut; %llu tokens in %.1f s\n",
            100.0 * (double)x->right / (double)x->answers, (unsigned long long)x->right, (unsigned long long)x->answers,
@@ -172,8 +175,9 @@ const lzt_command lzt_command_eval = {
     .name = "eval",
     .summary = "print the loss and perplexity of a model on a dataset, and the share of its questions answered",
     .example = "lazytrain eval --model out/final --dataset test.jsonl --exact-match --samples 100 --json",
-    .details = "The loss is the sum over loss-bearing tokens divided by their count, whatever the batch size. With "
-               "--exact-match each row's question is rendered by the template with its generation prompt and continued "
+    .details = "The loss is the weighted sum over loss-bearing tokens divided by the sum of their weights (their count "
+               "unless messages have weights), whatever the batch size. With --exact-match each row's question is "
+               "rendered by the template with its generation prompt and continued "
                "greedily; the last match of the pattern is the answer. Numbers are compared as numbers (1,000 = "
                "$1000.00, 1/2 = 0.5, units are left out), anything else as trimmed strings.",
     .option = options,

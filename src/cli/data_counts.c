@@ -49,6 +49,7 @@ static void say_found(const lzt_dataset_report *r, const char *what)
     add(&seen, r->nul_text, "rows with a NUL", NULL, 0);
     add(&seen, r->control_text, "rows that spell a control token (it stays text)", NULL, 0);
     add(&seen, r->double_bos, "rows with two BOS", NULL, 0);
+    add(&seen, r->weighted_rows, "rows with weights between or above 0 and 1", NULL, 0);
     if (seen.used) lzt_talk("%s: %s", what, seen.text);
 }
 
@@ -75,6 +76,13 @@ void lzt_data_say_lazy(const lzt_dataset *d, const char *what)
     if (!r.lazy) return;
     lzt_talk("%s: %" PRIu64 " of %" PRIu64 " rows were looked into and train", what, r.rows_out, r.rows_in);
     say_found(&r, what);
+}
+
+bool lzt_data_is_weighted(const float *weights, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        if (weights[i] != 0 && weights[i] != 1) return true;
+    return false;
 }
 
 static json_t *place(const char *path, uint64_t line)

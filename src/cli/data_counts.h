@@ -17,4 +17,7 @@ void lzt_data_say_lazy(const lzt_dataset *dataset, const char *what);
  * rows, rows_per_epoch}]. */
 void lzt_data_put_counts(json_t *object, const lzt_dataset *dataset);
 
+/* A weight of the row is neither 0 nor 1. */
+bool lzt_data_is_weighted(const float *weights, uint64_t count);
+
 #endif

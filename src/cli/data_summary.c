@@ -35,13 +35,9 @@ typedef struct summary {
 static lzt_status fill_batches(lzt_batcher *b, filling *f, lzt_error *err)
 {
     uint64_t n = lzt_batcher_capacity(b), real = 0, padded = 0;
-    int32_t *memory = malloc((4 * n + 1) * sizeof *memory);
+    void *memory = malloc(lzt_micro_batch_bytes(n));
     if (!memory) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a batch");
-    lzt_micro_batch m = {.capacity = n,
-                         .ids = memory,
-                         .position = memory + n,
-                         .target = memory + 2 * n,
-                         .document_begin = memory + 3 * n};
+    lzt_micro_batch m = lzt_micro_batch_over(memory, n);
     lzt_status s = LZT_OK;
     f->steps = lzt_batcher_steps(b);
     for (uint64_t step = 0; !s && step < f->steps; step++) {
@@ -139,6 +135,9 @@ static json_t *as_json(const lzt_dataset *dataset, const summary *sum)
                   {"steps", f->steps}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         json_object_set_new(j, counts[i].key, json_integer((json_int_t)counts[i].value));
+    json_object_set_new(j, "loss_weight", lzt_talk_json_real(r->loss_weight));
+    json_object_set_new(j, "weighted_rows", json_integer((json_int_t)r->weighted_rows));
+    json_object_set_new(j, "weighted_tokens", json_integer((json_int_t)r->weighted_tokens));
     json_object_set_new(j, "fill", lzt_talk_json_real(f->fill));
     json_object_set_new(j, "trained_share", lzt_talk_json_real(share(r->trained_tokens, r->tokens)));
     json_object_set_new(j, "tokens_per_step", lzt_talk_json_real(f->tokens_per_step));
@@ -171,6 +170,11 @@ static void print_counts(const lzt_dataset_report *r)
     printf("double BOS      %" PRIu64 "\n", r->double_bos);
     printf("tokens          %" PRIu64 ", trained %" PRIu64 " (%.1f %%), longest row %" PRIu64 "\n", r->tokens,
            r->trained_tokens, 100.0 * share(r->trained_tokens, r->tokens), r->longest);
+    if (r->weighted_rows)
+        printf("weights         %" PRIu64 " tokens in %" PRIu64
+               " rows with one that is neither 0 nor 1; the sum of all is "
+               "%g\n",
+               r->weighted_tokens, r->weighted_rows, r->loss_weight);
 }
 
 static void as_text(const summary *sum)

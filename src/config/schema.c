@@ -81,7 +81,8 @@ static const lzt_key table[] = {
      .help = "Rows that end the run, naming their line, instead of being counted: without a loss-bearing token, longer "
          "than max_seq_length, or beginning with two BOS."},
     {"loss_on", "dataset.loss_on", CHOICE(loss_on), .choices = "assistant|last|all", .fallback = "assistant",
-     .help = "Which tokens bear loss: every assistant turn, the last one, or all tokens."},
+     .help = "Which tokens bear loss: every assistant turn, the last one, or all tokens. A message's weight, 0 or 1e-9 to "
+             "1e9, says how much: the loss is sum(w nll) / sum(w)."},
     {"train_on_prompt", "train_on_inputs dataset.train_on_prompt", BOOL(train_on_prompt), .fallback = "false",
      .help = "true: loss_on all."},
     {"mask_history", "dataset.mask_history", BOOL(mask_history), .fallback = "false", .help = "true: loss_on last."},

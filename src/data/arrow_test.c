@@ -83,7 +83,7 @@ static void pretokenised(void **state)
     assert_int_equal(r.dropped_untrained, 1);
     assert_int_equal(r.first_dropped_line, 3);
     assert_int_equal(lzt_dataset_line(d, 2), 4);
-    assert_int_equal(lzt_dataset_read(d, 2, ids, labels, &err), 0);
+    assert_int_equal(lzt_dataset_read(d, 2, ids, labels, NULL, &err), 0);
     static const int32_t want_ids[] = {6, 7, 8, 9}, want_labels[] = {-100, 7, 8, 9};
     assert_memory_equal(ids, want_ids, sizeof ids);
     assert_memory_equal(labels, want_labels, sizeof labels);

@@ -27,6 +27,7 @@ struct lzt_batcher {
     lzt_dataset *dataset;
     uint64_t rows, batch_units, steps_per_epoch, steps, capacity;
     int32_t *labels; /* [label_capacity] of one row */
+    float *weights;  /* beside labels */
     uint64_t label_capacity;
     uint64_t window_rows; /* of a whole window */
     uint32_t *length;     /* [window_rows] packed, grouped */
@@ -319,8 +320,11 @@ lzt_status lzt_batcher_create(lzt_dataset *dataset, const lzt_batcher_options *o
         b->window_rows = b->batch_units;
     s = b->o.packing ? plan_packed(b, err) : plan_unpacked(b, err);
     if (!s && !b->capacity) s = lzt_fail(err, LZT_ERR_DATA, lzt_dataset_path(dataset), "no trainable tokens");
-    if (!s && !(b->labels = malloc(b->label_capacity * sizeof *b->labels)))
-        s = lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a row of labels");
+    if (!s) {
+        b->labels = malloc(b->label_capacity * sizeof *b->labels);
+        b->weights = malloc(b->label_capacity * sizeof *b->weights);
+        if (!b->labels || !b->weights) s = lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a row of labels");
+    }
     if (s) {
         lzt_batcher_destroy(b);
         return s;
@@ -333,6 +337,7 @@ void lzt_batcher_destroy(lzt_batcher *b)
 {
     if (!b) return;
     free(b->labels);
+    free(b->weights);
     free(b->first);
     free(b->pack_base);
     free(b->length);
@@ -410,22 +415,32 @@ uint64_t lzt_batcher_micro_batches(const lzt_batcher *b, uint64_t step)
     return (end - begin + b->o.micro_batch_rows - 1) / b->o.micro_batch_rows;
 }
 
+typedef struct loss_total {
+    uint64_t count;
+    double weight;
+} loss_total;
+
 static lzt_status count_trained(lzt_batcher *b, uint64_t row, void *arg, lzt_error *err)
 {
-    uint64_t *count = arg;
+    loss_total *total = arg;
     uint32_t trained;
+    double weight = 0;
     lzt_status s = lzt_dataset_measure(b->dataset, row, NULL, &trained, err);
-    *count += trained;
+    if (!s) s = lzt_dataset_weigh(b->dataset, row, &weight, err);
+    total->count += trained;
+    total->weight += weight;
     return s;
 }
 
-lzt_status lzt_batcher_loss_count(lzt_batcher *b, uint64_t step, uint64_t *count, lzt_error *err)
+lzt_status lzt_batcher_loss_count(lzt_batcher *b, uint64_t step, uint64_t *count, double *weight, lzt_error *err)
 {
-    uint64_t epoch, begin, end, n = 0;
+    uint64_t epoch, begin, end;
+    loss_total total = {0};
     lzt_status s = LZT_OK;
     batch_of(b, step, &epoch, &begin, &end);
-    for (uint64_t i = begin; !s && i < end; i++) s = each_row(b, epoch, i, count_trained, &n, err);
-    *count = n;
+    for (uint64_t i = begin; !s && i < end; i++) s = each_row(b, epoch, i, count_trained, &total, err);
+    *count = total.count;
+    *weight = total.weight;
     return s;
 }
 
@@ -434,22 +449,27 @@ static lzt_status append(lzt_batcher *b, uint64_t row, void *arg, lzt_error *err
 {
     lzt_micro_batch *out = arg;
     uint32_t tokens, trained;
+    double weight;
     lzt_status s = lzt_dataset_measure(b->dataset, row, &tokens, &trained, err);
+    if (!s) s = lzt_dataset_weigh(b->dataset, row, &weight, err);
     if (s || !tokens) return s;
     uint64_t at = out->token_count;
     if (out->capacity - at < tokens || tokens > b->label_capacity)
         return lzt_fail(err, LZT_ERR_USAGE, lzt_dataset_path(b->dataset), "a micro-batch exceeds its %llu tokens",
                         (unsigned long long)out->capacity);
-    s = lzt_dataset_read(b->dataset, row, out->ids + at, b->labels, err);
+    s = lzt_dataset_read(b->dataset, row, out->ids + at, b->labels, b->weights, err);
     if (s) return s;
     for (uint32_t t = 0; t < tokens; t++) {
-        int32_t label = t + 1 < tokens ? b->labels[t + 1] : LZT_LABEL_NONE;
+        bool last = t + 1 == tokens;
+        int32_t label = last ? LZT_LABEL_NONE : b->labels[t + 1];
         out->position[at + t] = (int32_t)t;
         out->target[at + t] = label == LZT_LABEL_NONE ? -1 : label;
+        out->weight[at + t] = last ? 0 : b->weights[t + 1];
     }
     out->document_begin[out->document_count++] = (int32_t)at;
     out->token_count = at + tokens;
     out->loss_count += trained;
+    out->loss_weight += weight;
     return LZT_OK;
 }
 
@@ -458,6 +478,7 @@ lzt_status lzt_batcher_fill(lzt_batcher *b, uint64_t step, uint64_t m, lzt_micro
     uint64_t epoch, begin, end, longest = 0;
     micro_of(b, step, m, &epoch, &begin, &end);
     out->token_count = out->document_count = out->loss_count = 0;
+    out->loss_weight = 0;
     for (uint64_t i = begin; i < end; i++) {
         uint64_t before = out->token_count;
         lzt_status s = each_row(b, epoch, i, append, out, err);

@@ -270,7 +270,7 @@ static void mark_turn(lzt_template *t, uint64_t begin, uint64_t end)
 
 /* Narrows the trained bytes to those of wanted messages; without generation blocks, they are the wanted turns' answers.
  * false: nothing shows which output is whose. */
-static bool choose_trained(lzt_template *t, const uint8_t *wanted, uint32_t message_count)
+static bool choose_trained(lzt_template *t, const float *wanted, uint32_t message_count)
 {
     const lzt__eval *ev = &t->eval;
     bool any_turn = false;
@@ -279,22 +279,50 @@ static bool choose_trained(lzt_template *t, const uint8_t *wanted, uint32_t mess
         uint64_t begin = ev->turn[k].begin, end = turn_end(ev, k);
         bool known = m >= 0 && (uint32_t)m < message_count;
         any_turn = any_turn || m >= 0;
-        if (t->jinja.has_generation && known && !wanted[m]) memset(t->trained + begin, 0, end - begin);
-        if (!t->jinja.has_generation && known && wanted[m]) mark_turn(t, answer_begin(t, begin, end), end);
+        if (t->jinja.has_generation && known && wanted[m] == 0) memset(t->trained + begin, 0, end - begin);
+        if (!t->jinja.has_generation && known && wanted[m] > 0) mark_turn(t, answer_begin(t, begin, end), end);
     }
     return any_turn || t->jinja.has_generation || !message_count;
 }
 
-lzt_status lzt__chat_trained(lzt_template *t, const lzt_encoding *tokens, const uint8_t *wanted, uint32_t message_count,
-                             uint8_t *trained, lzt_error *err)
+/* The message in whose turn the byte at lies, -1: nobody's. *turn: where to look first, kept from call to call. */
+static int64_t message_at(const lzt_template *t, uint64_t at, uint32_t message_count, uint32_t *turn)
 {
-    if (!choose_trained(t, wanted, message_count)) {
-        lzt_fail(err, LZT_ERR_DATA, t->where, "the template does not show which of its output is the assistant's");
-        return lzt_hint(err, "mark it with {%% generation %%}, or choose a built-in template");
+    const lzt__eval *ev = &t->eval;
+    if (*turn < ev->turn_count && ev->turn[*turn].begin > at) *turn = 0;
+    while (*turn < ev->turn_count && turn_end(ev, *turn) <= at) ++*turn;
+    if (*turn == ev->turn_count || ev->turn[*turn].begin > at) return -1;
+    int32_t m = ev->turn[*turn].message;
+    return m >= 0 && (uint32_t)m < message_count ? m : -1;
+}
+
+/* Weights are told apart by turns: some message has one that is neither 0 nor 1, or not all bear loss alike. */
+static bool turns_matter(const float *wanted, uint32_t message_count, bool all)
+{
+    for (uint32_t i = 0; i < message_count; i++)
+        if (wanted[i] != 1 && (all || wanted[i] != 0)) return true;
+    return false;
+}
+
+lzt_status lzt__chat_trained(lzt_template *t, const lzt_encoding *tokens, const float *wanted, uint32_t message_count,
+                             bool all, float *trained, lzt_error *err)
+{
+    uint32_t turn = 0;
+    bool shown = choose_trained(t, wanted, message_count), any_of_message = false, any_of_nobody = false;
+    for (uint64_t i = 0; i < tokens->count; i++) {
+        uint64_t at = tokens->begin[i];
+        int64_t m = message_at(t, at, message_count, &turn);
+        bool is_trained = all || (at < t->eval.out.size && t->trained[at]);
+        trained[i] = !is_trained ? 0 : m < 0 ? 1 : wanted[m];
+        any_of_message = any_of_message || m >= 0;
+        any_of_nobody = any_of_nobody || (is_trained && m < 0);
     }
-    for (uint64_t i = 0; i < tokens->count; i++)
-        trained[i] = tokens->begin[i] < t->eval.out.size && t->trained[tokens->begin[i]];
-    return LZT_OK;
+    bool lost = all ? !any_of_message : any_of_nobody; /* a weight, and nothing shows to what it belongs */
+    if (shown && !(lost && turns_matter(wanted, message_count, all))) return LZT_OK;
+    lzt_fail(err, LZT_ERR_DATA, t->where, "the template does not show which of its output is %s",
+             shown ? "whose, and messages have weights" : "the assistant's");
+    return lzt_hint(err, shown ? "write messages out inside the loop over them, or choose a built-in template"
+                               : "mark it with {%% generation %%}, or choose a built-in template");
 }
 
 static lzt_status set_others(lzt_template *t, const lzt__dict *d, lzt_error *err)
@@ -321,10 +349,11 @@ bool lzt__chat_is_assistant(const lzt__value *message)
 static lzt_status mark_assistant(lzt_template *t, const lzt__value *messages, lzt_error *err)
 {
     uint32_t n = messages->list->count;
-    uint8_t *wanted = t->jinja.has_generation ? NULL : lzt__arena_take(&t->eval.arena, (uint64_t)n + 1);
+    float *wanted =
+        t->jinja.has_generation ? NULL : lzt__arena_take(&t->eval.arena, (uint64_t)(n + 1) * sizeof *wanted);
     if (t->jinja.has_generation) return LZT_OK;
     if (!wanted) return no_memory(t, err);
-    for (uint32_t i = 0; i < n; i++) wanted[i] = lzt__chat_is_assistant(&messages->list->item[i]);
+    for (uint32_t i = 0; i < n; i++) wanted[i] = lzt__chat_is_assistant(&messages->list->item[i]) ? 1 : 0;
     choose_trained(t, wanted, n);
     return LZT_OK;
 }

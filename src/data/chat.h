@@ -11,10 +11,12 @@ lzt__arena *lzt__chat_begin(lzt_template *chat);
 /* Renders messages (a list of dicts) with tools (NULL: none). */
 lzt_status lzt__chat_render(lzt_template *chat, const lzt__value *messages, const lzt__value *tools, bool prompt,
                             lzt_rendered *rendered, lzt_error *err);
-/* Which tokens of the rendered text are trained: trained[i] for token i that begins at begin[i]. wanted:
- * [message_count] not 0 for the messages that are trained (all the assistant's, or the last one). Once a rendering. */
-lzt_status lzt__chat_trained(lzt_template *chat, const lzt_encoding *tokens, const uint8_t *wanted,
-                             uint32_t message_count, uint8_t *trained, lzt_error *err);
+/* How much the tokens of the rendered text count: trained[i] is the weight of token i, that of the message in whose
+ * turn it begins; 0: no loss. wanted: [message_count] weights of the messages, 0 for those that are not trained. all:
+ * whole turns are trained, headers included, and what belongs to no message; else what the assistant says in them. Once
+ * a rendering. */
+lzt_status lzt__chat_trained(lzt_template *chat, const lzt_encoding *tokens, const float *wanted,
+                             uint32_t message_count, bool all, float *trained, lzt_error *err);
 bool lzt__chat_is_assistant(const lzt__value *message);
 /* true when the template marks what is trained with {% generation %}. */
 bool lzt__chat_has_generation(const lzt_template *chat);

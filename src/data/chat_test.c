@@ -45,7 +45,7 @@ static void read_row(lzt_dataset *d, uint64_t i, row *r)
     lzt_error err;
     assert_int_equal(lzt_dataset_measure(d, i, &r->n, NULL, &err), 0);
     assert_true(r->n <= 512);
-    assert_int_equal(lzt_dataset_read(d, i, r->ids, r->labels, &err), 0);
+    assert_int_equal(lzt_dataset_read(d, i, r->ids, r->labels, NULL, &err), 0);
     r->trained[0] = 0;
     for (uint32_t t = 0; t < r->n; t++) {
         bool begins = r->labels[t] != LZT_LABEL_NONE && (!t || r->labels[t - 1] == LZT_LABEL_NONE);
@@ -366,7 +366,7 @@ static void questions_and_their_answers(void **state)
     assert_int_equal(lzt_dataset_measure(d, 0, &tokens, &trained, &err), 0);
     assert_int_equal(lzt_dataset_question(d, 0, &q, &err), 0);
     assert_int_equal(q.count + trained, tokens - 1); /* all but the newline behind the turn */
-    assert_int_equal(lzt_dataset_read(d, 0, ids, labels, &err), 0);
+    assert_int_equal(lzt_dataset_read(d, 0, ids, labels, NULL, &err), 0);
     assert_int_equal(lzt_dataset_question(d, 0, &q, &err), 0);
     assert_memory_equal(ids, q.ids, q.count * sizeof *ids);
     assert_int_equal(labels[q.count], ids[q.count]);

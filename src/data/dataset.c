@@ -39,8 +39,8 @@ static void drop(lzt_dataset *d, uint64_t row, uint64_t *counter)
     note_first(d, row, &d->report.first_dropped_line, &d->report.first_dropped_path);
 }
 
-/* Counts a row into the report. */
-static void count(lzt_dataset *d, uint64_t row, const lzt__row_facts *f)
+/* Counts a row into the report. all: of its weights */
+static void count(lzt_dataset *d, uint64_t row, const lzt__row_facts *f, const lzt__weighing *all)
 {
     lzt_dataset_report *r = &d->report;
     if (f->facts & LZT__FACT_BAD) {
@@ -63,6 +63,9 @@ static void count(lzt_dataset *d, uint64_t row, const lzt__row_facts *f)
     r->truncated += (f->facts & LZT__FACT_CUT) > 0;
     r->tokens += f->tokens;
     r->trained_tokens += f->trained;
+    r->loss_weight += all->sum;
+    r->weighted_rows += all->weighted > 0;
+    r->weighted_tokens += all->weighted;
     if (f->tokens > r->longest) r->longest = f->tokens;
 }
 
@@ -75,17 +78,26 @@ static lzt__row_facts facts_of(const lzt_dataset *d, bool was_cut, lzt__verdict 
     if (v != LZT__ROW_TRAINS) return f;
     f.tokens = (uint32_t)d->buf.count;
     f.trained = (uint32_t)lzt__rowbuf_trained(&d->buf);
+    if (lzt__weigh(d->buf.weights, d->buf.count).weighted) f.facts |= LZT__FACT_WEIGHTED;
     return f;
 }
 
-/* What becomes of a row: as it was kept, or by making it. */
-static lzt_status learn(lzt_dataset *d, uint64_t row, lzt__row_facts *f, lzt_error *err)
+/* What the row that was just learnt weighs. weights: its own where they are kept or made, NULL: as many as trained */
+static lzt__weighing weigh(const lzt__row_facts *f, const float *weights)
+{
+    if (!(f->facts & LZT__FACT_WEIGHTED)) return (lzt__weighing){.sum = f->trained};
+    return lzt__weigh(weights, f->tokens);
+}
+
+/* What becomes of a row, and what it weighs: as it was kept, or by making it. */
+static lzt_status learn(lzt_dataset *d, uint64_t row, lzt__row_facts *f, lzt__weighing *all, lzt_error *err)
 {
     bool was_cut;
     lzt__verdict v;
     const lzt__row_facts *kept = d->cache ? lzt__token_cache_row(d->cache, row) : NULL;
     if (kept) {
         *f = *kept;
+        *all = weigh(f, lzt__token_cache_weights(d->cache, kept));
         return LZT_OK;
     }
     lzt_status s = lzt__row_make(d, row, &was_cut, &v, err);
@@ -95,7 +107,18 @@ static lzt_status learn(lzt_dataset *d, uint64_t row, lzt__row_facts *f, lzt_err
         return s;
     else
         *f = facts_of(d, was_cut, v);
+    *all = weigh(f, d->buf.weights);
     lzt__dataset_cache_keep(d, row, f);
+    return LZT_OK;
+}
+
+/* Keeps the sum of a row's weights beside the index; the list is there from the first row that needs it. */
+static lzt_status keep_weight(lzt_dataset *d, uint64_t index, const lzt__weighing *all, lzt_error *err)
+{
+    if (!d->weight && !all->weighted) return LZT_OK;
+    if (!d->weight) d->weight = calloc(d->sources.rows + 1, sizeof *d->weight);
+    if (!d->weight) return no_memory(d, "the weights of rows", err);
+    d->weight[index] = all->weighted ? all->sum : 0;
     return LZT_OK;
 }
 
@@ -129,10 +152,12 @@ static lzt_status refuse(const lzt_dataset *d, uint64_t row, const lzt__row_fact
 static lzt_status look(lzt_dataset *d, lzt__entry *e, lzt_error *err)
 {
     lzt__row_facts f;
-    lzt_status s = learn(d, e->row, &f, err);
+    lzt__weighing all;
+    lzt_status s = learn(d, e->row, &f, &all, err);
     if (!s) s = refuse(d, e->row, &f, err);
+    if (!s) s = keep_weight(d, (uint64_t)(e - d->index), &all, err);
     if (s) return s;
-    count(d, e->row, &f);
+    count(d, e->row, &f, &all);
     *e = (lzt__entry){e->row, f.tokens, f.trained};
     return LZT_OK;
 }
@@ -319,7 +344,9 @@ void lzt_dataset_close(lzt_dataset *d)
     lzt_template_close(d->own_chat);
     free(d->buf.ids);
     free(d->buf.labels);
+    free(d->buf.weights);
     free(d->index);
+    free(d->weight);
     free(d->places);
     free(d->rows);
     free(d->path);
@@ -345,7 +372,22 @@ lzt_status lzt_dataset_measure(lzt_dataset *d, uint64_t row, uint32_t *tokens, u
     return s;
 }
 
-lzt_status lzt_dataset_read(lzt_dataset *d, uint64_t row, int32_t *ids, int32_t *labels, lzt_error *err)
+lzt_status lzt_dataset_weigh(lzt_dataset *d, uint64_t row, double *weight, lzt_error *err)
+{
+    uint32_t trained;
+    lzt_status s = lzt_dataset_measure(d, row, NULL, &trained, err);
+    double kept = !s && d->weight ? d->weight[row] : 0;
+    *weight = kept > 0 ? kept : trained;
+    return s;
+}
+
+/* weights: NULL, or for the weights of labels[count]; from: the row's own, NULL: 1 each. */
+static void copy_weights(const int32_t *labels, const float *from, uint64_t count, float *weights)
+{
+    for (uint64_t i = 0; weights && i < count; i++) weights[i] = from ? from[i] : labels[i] == LZT_LABEL_NONE ? 0 : 1;
+}
+
+lzt_status lzt_dataset_read(lzt_dataset *d, uint64_t row, int32_t *ids, int32_t *labels, float *weights, lzt_error *err)
 {
     uint32_t tokens;
     bool was_cut;
@@ -357,6 +399,7 @@ lzt_status lzt_dataset_read(lzt_dataset *d, uint64_t row, int32_t *ids, int32_t 
         const int32_t *from = lzt__token_cache_tokens(d->cache, kept);
         memcpy(ids, from, tokens * sizeof *ids);
         if (labels) memcpy(labels, from + tokens, tokens * sizeof *labels);
+        copy_weights(from + tokens, lzt__token_cache_weights(d->cache, kept), tokens, weights);
         return LZT_OK;
     }
     s = lzt__row_make(d, d->index[row].row, &was_cut, &v, err);
@@ -364,6 +407,7 @@ lzt_status lzt_dataset_read(lzt_dataset *d, uint64_t row, int32_t *ids, int32_t 
     if (d->buf.count != tokens) return lzt_fail(err, LZT_ERR_DATA, d->path, "the file has changed since it was opened");
     memcpy(ids, d->buf.ids, tokens * sizeof *ids);
     if (labels) memcpy(labels, d->buf.labels, tokens * sizeof *labels);
+    copy_weights(d->buf.labels, d->buf.weights, tokens, weights);
     return LZT_OK;
 }
 

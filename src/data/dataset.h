@@ -1,4 +1,4 @@
-/* Inside a dataset: how a span of a file becomes ids and labels.
+/* Inside a dataset: how a span of a file becomes ids, labels and the weights of their loss.
  *
  *     row_source.c which files        rowfile.c   where their rows are
  *     row_make.c   a row as JSON, made, cut and judged        row_text.c, row_tokens.c   made by one family of formats
@@ -21,6 +21,7 @@
 
 typedef struct lzt__rowbuf {
     int32_t *ids, *labels; /* [count] */
+    float *weights;        /* [count] of each label's loss; above 0 exactly where labels is not LZT_LABEL_NONE */
     uint64_t count, capacity;
     bool control_text; /* content spelled a control token */
     bool double_bos;   /* begins with two BOS */
@@ -29,7 +30,22 @@ typedef struct lzt__rowbuf {
 /* Makes room for more tokens. */
 lzt_status lzt__rowbuf_reserve(lzt__rowbuf *buf, uint64_t more, lzt_error *err);
 
-/* input_ids and, if there, labels of a row. where: "file:line". */
+/* A weight as rows hold it: 0, or a number within these. */
+#define LZT__WEIGHT_LEAST 1e-9
+#define LZT__WEIGHT_MOST  1e9
+#define LZT__WEIGHT_HINT                                                                                               \
+    "a weight is 0 (no loss) or a number from 1e-9 to 1e9; correct it, or leave such rows out with on_bad_row: skip"
+/* false: value (NaN included) is no weight. */
+bool lzt__weight_of(double value, float *weight);
+/* What the weights [n] of a row say. */
+typedef struct lzt__weighing {
+    double sum;        /* in token order */
+    uint64_t weighted; /* tokens whose weight is neither 0 nor 1 */
+} lzt__weighing;
+
+lzt__weighing lzt__weigh(const float *weights, uint64_t n);
+
+/* input_ids and, if there, labels and loss_weights of a row. where: "file:line". */
 lzt_status lzt__row_pretokenised(const lzt__json *row, uint64_t vocabulary, const char *where, lzt__rowbuf *buf,
                                  lzt_error *err);
 
@@ -44,8 +60,8 @@ typedef struct lzt__rowmaker {
     bool question; /* make what the row asks, with the generation prompt, and keep its answer apart */
     char *answer;  /* [answer_size] of the last question; NUL behind it */
     uint64_t answer_size;
-    lzt__text *converted;      /* NULL, or where the conversation is written instead of being tokenised */
-    uint8_t *wanted, *trained; /* scratch, by message and by token */
+    lzt__text *converted;    /* NULL, or where the conversation is written instead of being tokenised */
+    float *wanted, *trained; /* scratch: weights by message and by token, 0: not trained */
     uint64_t wanted_capacity, trained_capacity;
     lzt__json_doc doc; /* JSON inside a JSON string */
 } lzt__rowmaker;
@@ -69,6 +85,7 @@ struct lzt_dataset {
     char *path, *query_field, *response_field;
     lzt__sources sources;
     lzt__entry *index; /* [count] */
+    double *weight;    /* [sources.rows] sums beside index, 0: as many as trained; NULL: so it is of all rows */
     uint64_t count;
     uint64_t *places; /* [sources.count] of an epoch; NULL: every row once */
     uint64_t *rows;   /* [sources.count] entries of each, beside places */
@@ -90,7 +107,8 @@ struct lzt_dataset {
 
 /* Opens the cache of this dataset's rows, or begins one; sources are open, no row has been looked into. */
 lzt_status lzt__dataset_cache_find(lzt_dataset *d, lzt_error *err);
-/* Writes the row that d->buf holds, where a cache is being written. facts->tokens: 0, or d->buf.count. */
+/* Writes the row that d->buf holds, where a cache is being written. facts->tokens: 0, or d->buf.count. Weights are
+ * written where facts say that the row is weighted. */
 void lzt__dataset_cache_keep(lzt_dataset *d, uint64_t row, const lzt__row_facts *facts);
 /* Publishes what was written, and reads from it. */
 lzt_status lzt__dataset_cache_finish(lzt_dataset *d, lzt_error *err);
@@ -111,9 +129,9 @@ typedef enum lzt__verdict { LZT__ROW_TRAINS, LZT__ROW_UNTRAINED, LZT__ROW_TOO_LO
 lzt_status lzt__row_make(lzt_dataset *d, uint64_t row, bool *was_cut, lzt__verdict *verdict, lzt_error *err);
 /* The row as normalised JSON in d->converted. */
 lzt_status lzt__row_convert(lzt_dataset *d, uint64_t row, lzt_error *err);
-/* Appends {"messages": ..., "tools": ...}, or {"text": ...}. wanted[i]: message i is trained. */
+/* Appends {"messages": ..., "tools": ...}, or {"text": ...}. wanted[i]: weight of message i, 0: it is not trained. */
 lzt_status lzt__convert_messages(lzt__text *out, lzt__arena *arena, const lzt__value *messages, const lzt__value *tools,
-                                 const uint8_t *wanted, lzt_error *err);
+                                 const float *wanted, lzt_error *err);
 lzt_status lzt__convert_text(lzt__text *out, const lzt__json *text, lzt_error *err);
 /* Loss-bearing tokens of a row. */
 uint64_t lzt__rowbuf_trained(const lzt__rowbuf *buf);

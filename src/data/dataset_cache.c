@@ -127,7 +127,9 @@ lzt_status lzt__dataset_cache_find(lzt_dataset *d, lzt_error *err)
 void lzt__dataset_cache_keep(lzt_dataset *d, uint64_t row, const lzt__row_facts *facts)
 {
     lzt_error why = {0};
-    if (d->writer && lzt__token_writer_add(d->writer, row, facts, d->buf.ids, d->buf.labels, &why)) give_up(d, &why);
+    const lzt__rowbuf *b = &d->buf;
+    if (d->writer && lzt__token_writer_add(d->writer, row, facts, b->ids, b->labels, b->weights, &why))
+        give_up(d, &why);
 }
 
 lzt_status lzt__dataset_cache_finish(lzt_dataset *d, lzt_error *err)

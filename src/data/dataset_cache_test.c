@@ -147,8 +147,8 @@ static void assert_same_rows(const parts *a, const parts *b)
         assert_int_equal(lzt_dataset_measure(b->dataset, row, &m, &also, &err), 0);
         assert_true(n == m && trained == also && n <= 60);
         assert_int_equal(lzt_dataset_line(a->dataset, row), lzt_dataset_line(b->dataset, row));
-        assert_int_equal(lzt_dataset_read(a->dataset, row, ids, labels, &err), 0);
-        assert_int_equal(lzt_dataset_read(b->dataset, row, other, other_labels, &err), 0);
+        assert_int_equal(lzt_dataset_read(a->dataset, row, ids, labels, NULL, &err), 0);
+        assert_int_equal(lzt_dataset_read(b->dataset, row, other, other_labels, NULL, &err), 0);
         assert_memory_equal(ids, other, 4 * n);
         assert_memory_equal(labels, other_labels, 4 * n);
     }

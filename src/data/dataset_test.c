@@ -47,11 +47,11 @@ static void labels_and_report(void **state)
         0);
     assert_int_equal(lzt_dataset_rows(d), 3);
     int32_t ids[4], labels[4];
-    assert_int_equal(lzt_dataset_read(d, 0, ids, labels, &err), 0);
+    assert_int_equal(lzt_dataset_read(d, 0, ids, labels, NULL, &err), 0);
     assert_int_equal(ids[2], 3);
     assert_int_equal(labels[1], -100);
     assert_int_equal(labels[2], 3);
-    assert_int_equal(lzt_dataset_read(d, 1, ids, labels, &err), 0);
+    assert_int_equal(lzt_dataset_read(d, 1, ids, labels, NULL, &err), 0);
     assert_int_equal(labels[0], -100);
     assert_int_equal(labels[1], 5);
     assert_int_equal(lzt_dataset_line(d, 1), 4);
@@ -157,7 +157,7 @@ static void truncation(void **state)
     lzt_dataset_get_report(d, &r);
     assert_int_equal(r.rows_out, 3);
     assert_int_equal(r.trained_tokens, 15);
-    assert_int_equal(lzt_dataset_read(d, 0, ids, labels, &err), 0);
+    assert_int_equal(lzt_dataset_read(d, 0, ids, labels, NULL, &err), 0);
     assert_int_equal(ids[0], 9);
     assert_int_equal(labels[15], 24);
     assert_int_equal(labels[10], -100);
@@ -192,7 +192,7 @@ static void surrogates_and_nul(void **state)
     lzt_dataset_get_report(d, &r);
     assert_int_equal(r.replaced_text, 2);
     int32_t ids[2];
-    assert_int_equal(lzt_dataset_read(d, 1, ids, NULL, &err), 0);
+    assert_int_equal(lzt_dataset_read(d, 1, ids, NULL, NULL, &err), 0);
     assert_int_equal(ids[0], 3);
     lzt_dataset_close(d);
 }
@@ -232,10 +232,14 @@ static void micro_batches(void **state)
     assert_int_equal(lzt_batcher_micro_batches(b, 0), 2);
     assert_int_equal(lzt_batcher_micro_batches(b, 1), 2);
     uint64_t loss;
-    assert_int_equal(lzt_batcher_loss_count(b, 1, &loss, &err), 0);
+    double weight;
+    assert_int_equal(lzt_batcher_loss_count(b, 1, &loss, &weight, &err), 0);
     assert_int_equal(loss, 5 + 1 + 8);
-    int32_t ids[12], position[12], target[12], begin[13];
-    lzt_micro_batch m = {12, ids, position, target, begin, 0, 0, 0, 0};
+    assert_true(weight == 5 + 1 + 8);
+    int32_t memory[5 * 12 + 1];
+    lzt_micro_batch m = lzt_micro_batch_over(memory, 12);
+    const int32_t *ids = m.ids, *position = m.position, *target = m.target, *begin = m.document_begin;
+    assert_int_equal(sizeof memory, lzt_micro_batch_bytes(12));
     assert_int_equal(lzt_batcher_fill(b, 0, 0, &m, &err), 0);
     assert_int_equal(m.token_count, 8);
     assert_int_equal(m.document_count, 2);
@@ -276,13 +280,13 @@ static void shuffled(void **state)
     lzt_error err;
     assert_int_equal(lzt_batcher_create(d, &o, &b, &err), 0);
     assert_int_equal(lzt_batcher_steps(b), 9);
-    int32_t ids[64], position[64], target[64], begin[65];
-    lzt_micro_batch m = {64, ids, position, target, begin, 0, 0, 0, 0};
+    int32_t memory[5 * 64 + 1];
+    lzt_micro_batch m = lzt_micro_batch_over(memory, 64);
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
         int seen = 0;
         for (uint64_t step = 3 * epoch; step < 3 * epoch + 3; step++) {
             assert_int_equal(lzt_batcher_fill(b, step, 0, &m, &err), 0);
-            for (uint64_t i = 0; i < m.document_count; i++) seen |= 1 << ids[begin[i]] / 100;
+            for (uint64_t i = 0; i < m.document_count; i++) seen |= 1 << m.ids[m.document_begin[i]] / 100;
         }
         assert_int_equal(seen, 31);
     }

@@ -31,7 +31,7 @@ struct lzt_feed {
     lzt_status status;              /* lock: why it ended */
     lzt_error error;                /* lock */
     slot *slot;                     /* [depth] */
-    int32_t *memory;
+    char *memory;
     lzt_feed_stats stats; /* the caller's */
 };
 
@@ -70,10 +70,12 @@ static void stand_in(lzt_micro_batch *batch)
 {
     batch->ids[0] = batch->position[0] = 0;
     batch->target[0] = -1;
+    batch->weight[0] = 0;
     batch->document_begin[0] = 0;
     batch->document_begin[1] = 1;
     batch->token_count = batch->document_count = batch->padded_count = 1;
     batch->loss_count = 0;
+    batch->loss_weight = 0;
 }
 
 static lzt_status fill(lzt_feed *f, uint64_t step, uint64_t m, slot *s, lzt_error *err)
@@ -90,14 +92,20 @@ static lzt_status fill(lzt_feed *f, uint64_t step, uint64_t m, slot *s, lzt_erro
 static lzt_status make_step(lzt_feed *f, uint64_t step, lzt_error *err)
 {
     uint64_t count = lzt_batcher_micro_batches(f->o.batcher, step), loss_tokens = 0, begin = lzt__clock_ns();
-    lzt_status status = lzt_batcher_loss_count(f->o.batcher, step, &loss_tokens, err);
+    double loss_weight = 0;
+    lzt_status status = lzt_batcher_loss_count(f->o.batcher, step, &loss_tokens, &loss_weight, err);
     uint64_t spent = lzt__clock_ns() - begin;
     if (!loss_tokens) count = 1;
     for (uint64_t m = 0; !status && m < count; m++) {
         slot *s = wait_for_room(f);
         if (!s) return LZT_ERR_INTERRUPTED;
         begin = lzt__clock_ns();
-        s->fed = (lzt_fed){.step = step, .index = m, .count = count, .loss_tokens = loss_tokens, .batch = &s->batch};
+        s->fed = (lzt_fed){.step = step,
+                           .index = m,
+                           .count = count,
+                           .loss_tokens = loss_tokens,
+                           .loss_weight = loss_weight,
+                           .batch = &s->batch};
         status = fill(f, step, m, s, err);
         s->fed.seconds = lzt__clock_seconds(spent + lzt__clock_ns() - begin);
         spent = 0;
@@ -129,18 +137,12 @@ static lzt_status check(const lzt_feed_options *o, lzt_error *err)
 
 static lzt_status allocate(lzt_feed *f, lzt_error *err)
 {
-    uint64_t each = 4 * f->o.token_capacity + 1;
+    uint64_t each = lzt_micro_batch_bytes(f->o.token_capacity);
     f->slot = calloc(f->o.depth, sizeof *f->slot);
-    f->memory = calloc(f->o.depth * each, sizeof *f->memory);
+    f->memory = calloc(f->o.depth, each);
     if (!f->slot || !f->memory) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for batches made ahead");
-    for (uint64_t i = 0; i < f->o.depth; i++) {
-        int32_t *m = f->memory + i * each;
-        f->slot[i].batch = (lzt_micro_batch){.capacity = f->o.token_capacity,
-                                             .ids = m,
-                                             .position = m + f->o.token_capacity,
-                                             .target = m + 2 * f->o.token_capacity,
-                                             .document_begin = m + 3 * f->o.token_capacity};
-    }
+    for (uint64_t i = 0; i < f->o.depth; i++)
+        f->slot[i].batch = lzt_micro_batch_over(f->memory + i * each, f->o.token_capacity);
     return LZT_OK;
 }
 
@@ -228,7 +230,7 @@ lzt_status lzt_feed_next(lzt_feed *f, lzt_fed *fed, lzt_error *err)
     if (!fed->batch) return status;
     f->stats.taken++;
     f->stats.busy_seconds += fed->seconds;
-    f->stats.bytes += (3 * fed->batch->token_count + fed->batch->document_count + 1) * sizeof(int32_t);
+    f->stats.bytes += (4 * fed->batch->token_count + fed->batch->document_count + 1) * sizeof(int32_t);
     return LZT_OK;
 }
 

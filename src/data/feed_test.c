@@ -95,13 +95,15 @@ static void fill_all(lzt_feed *f, uint64_t want)
 static void assert_as_filled(lzt_batcher *b, const lzt_fed *fed, uint64_t step, uint64_t m, lzt_micro_batch *own)
 {
     uint64_t loss;
+    double weight;
     lzt_error err;
-    assert_int_equal(lzt_batcher_loss_count(b, step, &loss, &err), LZT_OK);
+    assert_int_equal(lzt_batcher_loss_count(b, step, &loss, &weight, &err), LZT_OK);
     assert_int_equal(lzt_batcher_fill(b, step, m, own, &err), LZT_OK);
     assert_int_equal(fed->step, step);
     assert_int_equal(fed->index, m);
     assert_int_equal(fed->count, lzt_batcher_micro_batches(b, step));
     assert_int_equal(fed->loss_tokens, loss);
+    assert_true(fed->loss_weight == weight && fed->batch->loss_weight == own->loss_weight);
     assert_int_equal(fed->rows, own->document_count);
     assert_int_equal(fed->batch->token_count, own->token_count);
     assert_int_equal(fed->batch->loss_count, own->loss_count);
@@ -109,6 +111,7 @@ static void assert_as_filled(lzt_batcher *b, const lzt_fed *fed, uint64_t step, 
     assert_memory_equal(fed->batch->ids, own->ids, 4 * own->token_count);
     assert_memory_equal(fed->batch->position, own->position, 4 * own->token_count);
     assert_memory_equal(fed->batch->target, own->target, 4 * own->token_count);
+    assert_memory_equal(fed->batch->weight, own->weight, 4 * own->token_count);
     assert_memory_equal(fed->batch->document_begin, own->document_begin, 4 * own->document_count + 4);
 }
 
@@ -120,7 +123,7 @@ static void compare(bool packing, uint64_t first, uint64_t depth)
     lzt_error err;
     lzt_fed fed;
     uint64_t n = lzt_batcher_capacity(b2), taken = 0;
-    lzt_micro_batch own = {n, malloc(4 * n), malloc(4 * n), malloc(4 * n), malloc(4 * n + 4), 0, 0, 0, 0};
+    lzt_micro_batch own = lzt_micro_batch_over(malloc(lzt_micro_batch_bytes(n)), n);
     for (uint64_t step = first; step < lzt_batcher_steps(b2); step++)
         for (uint64_t m = 0; m < lzt_batcher_micro_batches(b2, step); m++, taken++) {
             if (lzt__rng_below(depth, first, taken, 8) == 0) nap(); /* another rhythm every time */
@@ -138,9 +141,6 @@ static void compare(bool packing, uint64_t first, uint64_t depth)
     lzt_dataset_close(d);
     lzt_dataset_close(d2);
     free(own.ids);
-    free(own.position);
-    free(own.target);
-    free(own.document_begin);
 }
 
 static void as_the_batcher_makes_them(void **state)
@@ -178,7 +178,7 @@ static void a_full_ring_never_waits(void **state)
         assert_true(stats.wait_seconds == 0);
         assert_int_equal(stats.taken, 1);
         assert_true(stats.ready_max <= 6 && stats.ready_max >= (left < 5 ? left : 5));
-        assert_int_equal(stats.bytes, 4 * (3 * fed.batch->token_count + fed.batch->document_count + 1));
+        assert_int_equal(stats.bytes, 4 * (4 * fed.batch->token_count + fed.batch->document_count + 1));
     }
     lzt_feed_destroy(f);
     lzt_batcher_destroy(b);
@@ -348,8 +348,8 @@ static void a_short_run_over_a_lazy_dataset(void **state)
     uint64_t n = lzt_batcher_capacity(a);
     assert_int_equal(lzt_batcher_capacity(b), n);
     assert_int_equal(lzt_batcher_steps(a), 20);
-    lzt_micro_batch x = {n, malloc(4 * n), malloc(4 * n), malloc(4 * n), malloc(4 * n + 4), 0, 0, 0, 0}, y = x;
-    y.ids = malloc(4 * n);
+    lzt_micro_batch x = lzt_micro_batch_over(malloc(lzt_micro_batch_bytes(n)), n);
+    lzt_micro_batch y = lzt_micro_batch_over(malloc(lzt_micro_batch_bytes(n)), n);
     for (uint64_t step = 0; step < 20; step++) {
         lzt_data_position at, same;
         assert_int_equal(lzt_batcher_fill(a, step, 0, &x, &err), LZT_OK);
@@ -365,9 +365,6 @@ static void a_short_run_over_a_lazy_dataset(void **state)
     assert_true(rough > 0.9 && rough < 1.1);
     free(y.ids);
     free(x.ids);
-    free(x.position);
-    free(x.target);
-    free(x.document_begin);
     lzt_batcher_destroy(a);
     lzt_batcher_destroy(b);
     lzt_dataset_close(lazy);

@@ -88,7 +88,7 @@ static double walk(lzt_dataset *d, bool grouped, bool drop_last, int *seen, int3
     o.group_by_length = grouped;
     assert_int_equal(lzt_batcher_create(d, &o, &b, &err), 0);
     uint64_t n = lzt_batcher_capacity(b), real = 0, padded = 0, steps = lzt_batcher_steps(b), at = 0, middle = 0;
-    lzt_micro_batch m = {n, malloc(4 * n), malloc(4 * n), malloc(4 * n), malloc(4 * n + 4), 0, 0, 0, 0};
+    lzt_micro_batch m = lzt_micro_batch_over(malloc(lzt_micro_batch_bytes(n)), n);
     for (uint64_t step = 0; step < steps; step++)
         for (uint64_t k = 0; k < lzt_batcher_micro_batches(b, step); k++) {
             assert_int_equal(lzt_batcher_fill(b, step, k, &m, &err), 0);
@@ -107,9 +107,6 @@ static double walk(lzt_dataset *d, bool grouped, bool drop_last, int *seen, int3
     lzt_batcher_destroy(same);
     lzt_batcher_destroy(b);
     free(m.ids);
-    free(m.position);
-    free(m.target);
-    free(m.document_begin);
     return (double)padded / (double)real;
 }
 

@@ -95,11 +95,13 @@ static void epochs(void **state)
     assert_int_equal(lzt_batcher_create(d, &o, &b, &err), 0);
     uint64_t n = lzt_batcher_capacity(b), loss = 0, counted = 0, step = 0;
     assert_int_equal(n, 3 * CAPACITY);
-    lzt_micro_batch m = {n, malloc(4 * n), malloc(4 * n), malloc(4 * n), malloc(4 * n + 4), 0, 0, 0, 0};
+    lzt_micro_batch m = lzt_micro_batch_over(malloc(lzt_micro_batch_bytes(n)), n);
     uint8_t seen[ROWS] = {0};
     for (; lzt_batcher_epoch(b, step + 1) < 1.0 + 1e-9; step++) {
         uint64_t of_step;
-        assert_int_equal(lzt_batcher_loss_count(b, step, &of_step, &err), 0);
+        double weight;
+        assert_int_equal(lzt_batcher_loss_count(b, step, &of_step, &weight, &err), 0);
+        assert_true(weight == (double)of_step);
         counted += of_step;
         for (uint64_t k = 0; k < lzt_batcher_micro_batches(b, step); k++) {
             assert_int_equal(lzt_batcher_fill(b, step, k, &m, &err), 0);
@@ -137,9 +139,6 @@ static void epochs(void **state)
     assert_int_equal(lzt_batcher_create(d, &o, &b, &err), LZT_ERR_USAGE);
     free(ids);
     free(m.ids);
-    free(m.position);
-    free(m.target);
-    free(m.document_begin);
     lzt_dataset_close(d);
 }
 

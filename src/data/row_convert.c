@@ -1,6 +1,8 @@
 /* A row as one line of normalised JSON, whatever its format was. See lzt_dataset_convert. */
+#include "base/real_text.h"
 #include "data/dataset.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool put_value(lzt__text *out, const char *name, const lzt__value *v)
@@ -15,27 +17,33 @@ static bool put_value(lzt__text *out, const char *name, const lzt__value *v)
     return ok && !out->failed;
 }
 
-static bool is_trained_as_usual(const lzt__dict *message, bool wanted)
+static bool is_trained_as_usual(const lzt__dict *message, float wanted)
 {
     const lzt__value *role = lzt__dict_find(message, "role");
     const lzt__string *r = role && role->kind == LZT__KIND_STRING ? role->string : NULL;
     bool usual =
         r && ((r->size == 9 && !memcmp(r->bytes, "assistant", 9)) || (r->size == 5 && !memcmp(r->bytes, "model", 5)));
-    return usual == wanted;
+    return wanted == (usual ? 1.0f : 0.0f);
 }
 
-/* Says of a message whether it is trained, where that is not the usual and the row had not said it itself. */
-static bool add_weight(lzt__arena *arena, lzt__dict *message, bool wanted)
+/* Says how much a message counts, where that is not the usual and the row had not said it itself. */
+static bool add_weight(lzt__arena *arena, lzt__dict *message, float wanted)
 {
-    lzt__value key, weight = {.kind = LZT__KIND_INT, .integer = wanted};
+    char text[LZT_REAL_TEXT];
+    bool whole = wanted == 0 || wanted == 1;
+    lzt__value key, weight = {.kind = whole ? LZT__KIND_INT : LZT__KIND_FLOAT};
     if (is_trained_as_usual(message, wanted)) return true;
+    if (whole)
+        weight.integer = wanted != 0;
+    else
+        weight.real = strtod(lzt__real_text_f32(wanted, text), NULL); /* 0.1, not 0.100000001 */
     if (lzt__dict_find(message, "weight") || lzt__dict_find(message, "train") || lzt__dict_find(message, "loss_weight"))
         return true;
     return lzt__value_string(arena, "weight", 6, 0, &key) && lzt__dict_set(arena, message, key, weight);
 }
 
 lzt_status lzt__convert_messages(lzt__text *out, lzt__arena *arena, const lzt__value *messages, const lzt__value *tools,
-                                 const uint8_t *wanted, lzt_error *err)
+                                 const float *wanted, lzt_error *err)
 {
     bool ok = true;
     for (uint32_t i = 0; ok && i < messages->list->count; i++)
@@ -65,6 +73,14 @@ static void put_list(lzt__text *out, const char *name, const int32_t *list, uint
     lzt__text_add(out, "]");
 }
 
+static void put_weights(lzt__text *out, const float *list, uint64_t n)
+{
+    char text[LZT_REAL_TEXT];
+    lzt__text_add(out, "\"loss_weights\": [");
+    for (uint64_t i = 0; i < n; i++) lzt__text_add(out, i ? ", %s" : "%s", lzt__real_text_f32(list[i], text));
+    lzt__text_add(out, "]");
+}
+
 static lzt_status convert_ids(lzt_dataset *d, const char *where, lzt_error *err)
 {
     lzt__text *out = &d->converted;
@@ -75,6 +91,10 @@ static lzt_status convert_ids(lzt_dataset *d, const char *where, lzt_error *err)
     put_list(out, "input_ids", d->buf.ids, d->buf.count);
     lzt__text_add(out, ", ");
     put_list(out, "labels", d->buf.labels, d->buf.count);
+    if (lzt__weigh(d->buf.weights, d->buf.count).weighted) {
+        lzt__text_add(out, ", ");
+        put_weights(out, d->buf.weights, d->buf.count);
+    }
     lzt__text_add(out, "}");
     return out->failed ? lzt_fail(err, LZT_ERR_NO_MEMORY, where, "no memory for a row") : LZT_OK;
 }

@@ -1,4 +1,4 @@
-/* A row of a source into ids and labels, cut by the truncation policy and judged. See dataset.h. */
+/* A row of a source into ids, labels and weights, cut by the truncation policy and judged. See dataset.h. */
 #include "data/dataset.h"
 
 #include <stdio.h>
@@ -91,6 +91,7 @@ static lzt_status cut(lzt_dataset *d, uint64_t row, bool *was_cut, lzt__verdict 
     if (d->o.truncation == LZT_TRUNCATE_KEEP_ANSWER) begin = answer_window(b, max);
     memmove(b->ids, b->ids + begin, max * sizeof *b->ids);
     memmove(b->labels, b->labels + begin, max * sizeof *b->labels);
+    memmove(b->weights, b->weights + begin, max * sizeof *b->weights);
     b->count = max;
     *was_cut = true;
     return LZT_OK;
@@ -104,7 +105,10 @@ lzt_status lzt__row_make(lzt_dataset *d, uint64_t row, bool *was_cut, lzt__verdi
     bool any = lzt__rowbuf_trained(&d->buf) > 0;
     s = cut(d, row, was_cut, v, err);
     if (s) return s;
-    if (d->buf.count) d->buf.labels[0] = LZT_LABEL_NONE;
+    if (d->buf.count) {
+        d->buf.labels[0] = LZT_LABEL_NONE; /* nothing predicts it */
+        d->buf.weights[0] = 0;
+    }
     if (!any)
         *v = LZT__ROW_UNTRAINED;
     else if (*v == LZT__ROW_TRAINS && !lzt__rowbuf_trained(&d->buf))

@@ -64,7 +64,7 @@ static void refuse(lzt_dataset_options o, lzt_status status, const char *says)
 static int row_number(lzt_dataset *d, uint64_t row)
 {
     int32_t ids[2] = {-1, -1};
-    assert_int_equal(lzt_dataset_read(d, row, ids, NULL, &err), 0);
+    assert_int_equal(lzt_dataset_read(d, row, ids, NULL, NULL, &err), 0);
     return ids[0] + ids[1];
 }
 
@@ -411,7 +411,7 @@ static void row_is(const char *name, const char *want)
     uint32_t n;
     char *text;
     assert_int_equal(lzt_dataset_measure(d, 0, &n, NULL, &err), 0);
-    assert_int_equal(lzt_dataset_read(d, 0, ids, labels, &err), 0);
+    assert_int_equal(lzt_dataset_read(d, 0, ids, labels, NULL, &err), 0);
     assert_int_equal(lzt_tokenizer_decode(tokenizer, ids, n, false, &text, NULL, &err), 0);
     assert_string_equal(text, want);
     free(text);
@@ -449,11 +449,12 @@ static void registry_shapes(void **state)
     put("openai.jsonl",
         "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"},{\"role\":\"assistant\",\"content\":\"ho\"}]}\n");
     row_is("openai", SAID("user", "hi") SAID("assistant", "ho"));
-    put("share.jsonl", "{\"talk\":[{\"who\":\"u\",\"what\":\"hi\"},{\"who\":\"a\",\"what\":\"ho\",\"weight\":0.5}]}\n");
-    refuse_row("share", "a message's `weight` is 0.5, and only 0 and 1 are supported");
+    put("share.jsonl",
+        "{\"talk\":[{\"who\":\"u\",\"what\":\"hi\"},{\"who\":\"a\",\"what\":\"ho\",\"weight\":-0.5}]}\n");
+    refuse_row("share", "the `weight` of message 2 is -0.5, not a weight");
     put("share.jsonl",
         "{\"talk\":[{\"who\":\"u\",\"what\":\"hi\"},{\"who\":\"a\",\"what\":\"ho\",\"train\":\"x\"}]}\n");
-    refuse_row("share", "`train` is not a number, and only 0 and 1");
+    refuse_row("share", "the `train` of message 2 is not a number, not a weight");
     put("own.jsonl", "{\"question\":\"q\",\"answer\":\"a\"}\n");
     refuse_row("own", "no field \"frage\"");
     put("share.jsonl", "{\"talk\":[{\"who\":\"human\",\"what\":\"hi\"}]}\n");

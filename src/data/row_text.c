@@ -1,4 +1,4 @@
-/* Rows of text: which format a row is in, the conversation it means, and its tokens with their labels.
+/* Rows of text: which format a row is in, the conversation it means, and its tokens with their labels and weights.
  *
  * All formats but plain text become a conversation (a list of messages) in the template's arena, which is rendered,
  * tokenised once as a whole, and labelled by where its tokens begin. Control tokens match only bytes that the template
@@ -27,32 +27,32 @@ static lzt_status no_memory(lzt_error *err)
     return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a row");
 }
 
-static bool reserve(uint8_t **bytes, uint64_t *capacity, uint64_t size)
+static bool reserve(float **list, uint64_t *capacity, uint64_t size)
 {
     if (size <= *capacity) return true;
-    uint8_t *grown = realloc(*bytes, 2 * size + 64);
+    float *grown = realloc(*list, (2 * size + 64) * sizeof *grown);
     if (!grown) return false;
-    *bytes = grown;
+    *list = grown;
     *capacity = 2 * size + 64;
     return true;
 }
 
 /* ---- tokens ---- */
 
-/* Copies an encoding behind what the buffer holds; trained[i] says which tokens bear loss, NULL: all. */
-static lzt_status append(lzt__rowbuf *buf, const lzt_encoding *e, const uint8_t *trained, int32_t closing,
-                         lzt_error *err)
+static void push(lzt__rowbuf *buf, int32_t id, float weight)
+{
+    buf->ids[buf->count] = id;
+    buf->labels[buf->count] = weight > 0 ? id : LZT_LABEL_NONE;
+    buf->weights[buf->count++] = weight;
+}
+
+/* Copies an encoding behind what the buffer holds; trained[i] is the weight of a token's loss, NULL: all of 1. */
+static lzt_status append(lzt__rowbuf *buf, const lzt_encoding *e, const float *trained, int32_t closing, lzt_error *err)
 {
     lzt_status s = lzt__rowbuf_reserve(buf, e->count + 1, err);
     if (s) return s;
-    for (uint64_t i = 0; i < e->count; i++) {
-        buf->ids[buf->count] = e->ids[i];
-        buf->labels[buf->count++] = !trained || trained[i] ? e->ids[i] : LZT_LABEL_NONE;
-    }
-    if (closing >= 0 && (!buf->count || buf->ids[buf->count - 1] != closing)) {
-        buf->ids[buf->count] = closing;
-        buf->labels[buf->count++] = closing;
-    }
+    for (uint64_t i = 0; i < e->count; i++) push(buf, e->ids[i], trained ? trained[i] : 1);
+    if (closing >= 0 && (!buf->count || buf->ids[buf->count - 1] != closing)) push(buf, closing, 1);
     return LZT_OK;
 }
 
@@ -136,7 +136,7 @@ static lzt_status plain_pair(lzt__rowmaker *m, const lzt__json *query, const lzt
     lzt_status s = lzt_encoder_encode(m->encoder, text, size, NULL, LZT_ENCODE_SPECIAL, &e, err);
     if (!s && !reserve(&m->trained, &m->trained_capacity, e.count)) s = no_memory(err);
     for (uint64_t i = 0; !s && i < e.count; i++)
-        m->trained[i] = m->loss_on == LZT_LOSS_ALL || e.begin[i] >= query->size;
+        m->trained[i] = m->loss_on == LZT_LOSS_ALL || e.begin[i] >= query->size ? 1 : 0;
     if (!s) s = append(buf, &e, m->trained, lzt_tokenizer_eos(m->tokenizer), err);
     if (!s) buf->control_text = lzt__tokenizer_spells_control(m->tokenizer, text, size, NULL);
     free(text);
@@ -187,12 +187,19 @@ static lzt_status set(const conversation *c, lzt__dict *d, const char *key, lzt_
     return ok ? LZT_OK : no_memory(c->err);
 }
 
-static lzt_status put(conversation *c, lzt__value message, bool trained)
+static lzt_status put(conversation *c, lzt__value message, float weight)
 {
     if (c->messages.list->count == c->capacity) return fail(c, "the conversation has more messages than were counted");
-    c->m->wanted[c->messages.list->count] = trained;
+    c->m->wanted[c->messages.list->count] = weight;
     c->messages.list->item[c->messages.list->count++] = message;
     return LZT_OK;
+}
+
+/* The weight of a message that says nothing of it. Where everything bears loss, so does every message; a converted row
+ * says only what is not the usual. */
+static float usual_weight(const conversation *c, bool assistant)
+{
+    return assistant || (c->m->loss_on == LZT_LOSS_ALL && !c->m->converted) ? 1 : 0;
 }
 
 static lzt_status add_text(conversation *c, const char *role, const char *text, uint64_t size)
@@ -203,7 +210,7 @@ static lzt_status add_text(conversation *c, const char *role, const char *text, 
         return no_memory(c->err);
     lzt_status s = set(c, message.dict, "role", r);
     if (!s) s = set(c, message.dict, "content", t);
-    return s ? s : put(c, message, !strcmp(role, "assistant"));
+    return s ? s : put(c, message, usual_weight(c, !strcmp(role, "assistant")));
 }
 
 static bool is_text(const lzt__json *node)
@@ -254,25 +261,23 @@ static lzt_status join_parts(conversation *c, const lzt__json *parts, lzt__value
     return lzt__value_string(c->arena, bytes, size, 0, text) ? LZT_OK : no_memory(c->err);
 }
 
-/* `train`, `weight` or `loss_weight` of a message: 0 or 1. */
-static lzt_status message_weight(const conversation *c, const lzt__json *message, bool *trained)
+/* The `train`, `weight` or `loss_weight` of the message that is put next; *weight stays where it has none. */
+static lzt_status message_weight(const conversation *c, const lzt__json *message, float *weight)
 {
     static const char *const names[] = {"train", "weight", "loss_weight"};
     for (int i = 0; i < 3; i++) {
         const lzt__json *w = lzt__json_get(message, names[i]);
         if (!w || w->type == LZT__JSON_NULL) continue;
         if (w->type == LZT__JSON_TRUE || w->type == LZT__JSON_FALSE) {
-            *trained = w->type == LZT__JSON_TRUE;
+            *weight = w->type == LZT__JSON_TRUE ? 1 : 0;
             continue;
         }
-        double v = w->type == LZT__JSON_NUMBER ? strtod(w->text, NULL) : -1;
-        if (v != 0 && v != 1) {
-            lzt_fail(c->err, LZT_ERR_DATA, c->where, "a message's `%s` is %.*s, and only 0 and 1 are supported",
-                     names[i], w->type == LZT__JSON_NUMBER && w->size < 20 ? (int)w->size : 20,
-                     w->type == LZT__JSON_NUMBER ? w->text : "not a number");
-            return lzt_hint(c->err, "a token bears loss or it does not; round the weights, or leave the messages out");
-        }
-        *trained = v == 1;
+        bool number = w->type == LZT__JSON_NUMBER;
+        if (number && lzt__weight_of(strtod(w->text, NULL), weight)) continue;
+        lzt_fail(c->err, LZT_ERR_DATA, c->where, "the `%s` of message %u is %.*s, not a weight", names[i],
+                 c->messages.list->count + 1, number ? (int)(w->size > 40 ? 40 : w->size) : 12,
+                 number ? w->text : "not a number");
+        return lzt_hint(c->err, LZT__WEIGHT_HINT);
     }
     return LZT_OK;
 }
@@ -290,14 +295,15 @@ static lzt_status add_message(conversation *c, const lzt__json *node)
         s = join_parts(c, parts, &content);
         if (!s) s = set(c, message.dict, "content", content);
     }
-    bool trained = lzt__json_is_string(role, "assistant") || lzt__json_is_string(role, "model");
-    if (!s) s = message_weight(c, node, &trained);
-    return s ? s : put(c, message, trained);
+    float weight = usual_weight(c, lzt__json_is_string(role, "assistant") || lzt__json_is_string(role, "model"));
+    if (!s) s = message_weight(c, node, &weight);
+    return s ? s : put(c, message, weight);
 }
 
 /* {"name": ..., "arguments": ...}, or a list of such, as text: an assistant's tool calls. */
-static lzt_status add_function_call(conversation *c, const lzt__json *value)
+static lzt_status add_function_call(conversation *c, const lzt__json *node, const lzt__json *value)
 {
+    float weight = 1;
     lzt__value calls, list, message, role, empty, function;
     lzt_status s = lzt__json_parse(&c->m->doc, value->text, value->size, c->where, c->err);
     if (!s) s = lzt__value_from_json(c->arena, c->m->doc.node, &calls, c->err);
@@ -317,18 +323,17 @@ static lzt_status add_function_call(conversation *c, const lzt__json *value)
     s = set(c, message.dict, "role", role);
     if (!s) s = set(c, message.dict, "content", empty);
     if (!s) s = set(c, message.dict, "tool_calls", list);
-    return s ? s : put(c, message, true);
+    if (!s) s = message_weight(c, node, &weight);
+    return s ? s : put(c, message, weight);
 }
 
 /* A turn of text, with its weight. */
 static lzt_status add_said(conversation *c, const lzt__json *node, const char *role, const lzt__json *value)
 {
-    lzt_status s = add_text(c, role, value->text, value->size);
-    if (s) return s;
-    uint8_t *wanted = &c->m->wanted[c->messages.list->count - 1];
-    bool trained = *wanted;
-    s = message_weight(c, node, &trained);
-    *wanted = trained;
+    float weight = usual_weight(c, !strcmp(role, "assistant"));
+    lzt_status s = message_weight(c, node, &weight);
+    if (!s) s = add_text(c, role, value->text, value->size);
+    if (!s) c->m->wanted[c->messages.list->count - 1] = weight;
     return s;
 }
 
@@ -352,7 +357,7 @@ static lzt_status add_tagged(conversation *c, const lzt__json *node)
                         tag[LZT__TAG_CONTENT]);
     for (int i = LZT__TAG_USER; i < LZT__TAG_COUNT; i++) {
         if (!tag[i] || !lzt__json_is_string(who, tag[i])) continue;
-        return i == LZT__TAG_FUNCTION ? add_function_call(c, value) : add_said(c, node, role[i], value);
+        return i == LZT__TAG_FUNCTION ? add_function_call(c, node, value) : add_said(c, node, role[i], value);
     }
     nobody_known(c, who);
     return lzt_hint(c->err, "the tags of its dataset_info.json name the roles");
@@ -368,7 +373,7 @@ static lzt_status add_turn(conversation *c, const lzt__json *node)
     const lzt__json *who = lzt__json_get(node, "from"), *value = lzt__json_get(node, "value");
     if (!who && lzt__json_get(node, "role")) return add_message(c, node);
     if (!is_text(who) || !is_text(value)) return fail(c, "a turn has no `from` and `value`");
-    if (lzt__json_is_string(who, "function_call")) return add_function_call(c, value);
+    if (lzt__json_is_string(who, "function_call")) return add_function_call(c, node, value);
     for (size_t i = 0; i < sizeof from / sizeof from[0]; i++)
         if (lzt__json_is_string(who, from[i])) return add_said(c, node, role[i], value);
     return nobody_known(c, who);
@@ -440,13 +445,21 @@ static lzt_status from_pair(conversation *c, const lzt__json *row, const lzt__js
     return s ? s : add_tools(c, row);
 }
 
+/* Every message has a weight of 1. */
+static bool all_alike(const conversation *c)
+{
+    for (uint32_t i = 0; i < c->messages.list->count; i++)
+        if (c->m->wanted[i] != 1) return false;
+    return true;
+}
+
 static void choose_trained(conversation *c)
 {
-    uint8_t *wanted = c->m->wanted;
+    float *wanted = c->m->wanted;
     bool found = false;
     for (uint32_t i = c->messages.list->count; c->m->loss_on == LZT_LOSS_LAST && i; i--) {
-        wanted[i - 1] = wanted[i - 1] && !found;
-        found = found || wanted[i - 1];
+        if (found) wanted[i - 1] = 0;
+        found = found || wanted[i - 1] > 0;
     }
 }
 
@@ -485,9 +498,9 @@ static lzt_status finish(conversation *c, lzt__rowbuf *buf)
     }
     if (!s) s = lzt_encoder_encode(m->encoder, text.text, text.size, text.writer, LZT_ENCODE_ADDED, &e, c->err);
     if (!s && !reserve(&m->trained, &m->trained_capacity, e.count)) s = no_memory(c->err);
-    if (!s && m->loss_on != LZT_LOSS_ALL)
-        s = lzt__chat_trained(m->chat, &e, m->wanted, c->messages.list->count, m->trained, c->err);
-    if (!s) s = append(buf, &e, m->loss_on == LZT_LOSS_ALL ? NULL : m->trained, -1, c->err);
+    bool all = m->loss_on == LZT_LOSS_ALL, alike = all && all_alike(c);
+    if (!s && !alike) s = lzt__chat_trained(m->chat, &e, m->wanted, c->messages.list->count, all, m->trained, c->err);
+    if (!s) s = append(buf, &e, alike ? NULL : m->trained, -1, c->err);
     if (!s) buf->control_text = lzt__tokenizer_spells_control(m->tokenizer, text.text, text.size, text.writer);
     return s;
 }

@@ -61,12 +61,19 @@ static bool damaged(char damage[256], const char *what)
     return false;
 }
 
+/* Of a row: always an even number, so that the records behind the rows are aligned to 8 bytes. */
+static uint64_t words_of(const lzt__row_facts *r)
+{
+    uint64_t n = r->tokens;
+    return r->facts & LZT__FACT_WEIGHTED ? 3 * n + n % 2 : 2 * n;
+}
+
 /* The records name only words that are there. */
 static bool records_are_sound(const lzt__token_cache *c, uint64_t words)
 {
     for (uint64_t i = 0; i < c->rows; i++) {
         const lzt__row_facts *r = &c->record[i];
-        if (r->offset > words || (words - r->offset) / 2 < r->tokens || r->trained > r->tokens) return false;
+        if (r->offset > words || words - r->offset < words_of(r) || r->trained > r->tokens) return false;
     }
     return true;
 }
@@ -90,7 +97,7 @@ static bool is_sound(lzt__token_cache *c, lzt__token_key key, uint64_t rows, cha
         return damaged(damage, "its content is not what was written");
     c->rows = rows;
     c->words = (const int32_t *)c->map;
-    c->record = (const lzt__row_facts *)(c->map + 4 * t.token_words); /* token_words is even: see add */
+    c->record = (const lzt__row_facts *)(c->map + 4 * t.token_words); /* token_words is even: see words_of */
     return records_are_sound(c, t.token_words) || damaged(damage, "its records are wrong");
 }
 
@@ -143,6 +150,12 @@ const lzt__row_facts *lzt__token_cache_row(const lzt__token_cache *c, uint64_t r
 const int32_t *lzt__token_cache_tokens(const lzt__token_cache *c, const lzt__row_facts *row)
 {
     return c->words + row->offset;
+}
+
+const float *lzt__token_cache_weights(const lzt__token_cache *c, const lzt__row_facts *row)
+{
+    if (!(row->facts & LZT__FACT_WEIGHTED)) return NULL;
+    return (const float *)(const void *)(c->words + row->offset + 2 * (uint64_t)row->tokens);
 }
 
 /* ---- writing ---- */
@@ -202,18 +215,21 @@ static lzt_status put(lzt__token_writer *w, const void *data, uint64_t bytes, lz
     return LZT_OK;
 }
 
-/* Ids and labels are as many, so the number of words stays even and the records are aligned to 8 bytes. */
 lzt_status lzt__token_writer_add(lzt__token_writer *w, uint64_t row, const lzt__row_facts *facts, const int32_t *ids,
-                                 const int32_t *labels, lzt_error *err)
+                                 const int32_t *labels, const float *weights, lzt_error *err)
 {
+    static const float padding = 0;
     uint64_t n = facts->tokens;
+    bool weighted = facts->facts & LZT__FACT_WEIGHTED;
     lzt_status s = put(w, ids, n * sizeof *ids, err);
     if (!s) s = put(w, labels, n * sizeof *labels, err);
+    if (!s && weighted) s = put(w, weights, n * sizeof *weights, err);
+    if (!s && weighted && n % 2) s = put(w, &padding, sizeof padding, err);
     if (s) return s;
     w->record[row] = *facts;
     w->record[row].facts |= LZT__FACT_KNOWN;
     w->record[row].offset = w->words;
-    w->words += 2 * n;
+    w->words += words_of(facts);
     return LZT_OK;
 }
 

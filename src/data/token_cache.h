@@ -2,8 +2,11 @@
  *
  *     DIRECTORY/KEY/rows       one file a key; the directory appears whole or not at all (base/staging.h)
  *
- *     | ids of row, labels of row | ids, labels | ... | records [rows] | trailer |
- *       int32                                          24 bytes each     magic, version, key, counts, hashes
+ *     | ids of row, labels of row | ids, labels, weights | ... | records [rows] | trailer |
+ *       int32                       float: weighted rows         24 bytes each     magic, version, key, counts, hashes
+ *
+ * Weights stand only behind the labels of a row that has one which is neither 0 nor 1, then padded to an even number of
+ * words; of all other rows labels say them.
  *
  * Writing is sequential, so that a data set may be larger than memory; only the records are held. Reading maps the
  * file, after its hash has been compared: a file that is not what was written is damaged, and damaged is not an error
@@ -20,7 +23,7 @@
 #include <stdbool.h>
 
 /* Changes whenever the file's layout or the meaning of a record does. */
-#define LZT__TOKEN_CACHE_VERSION 1
+#define LZT__TOKEN_CACHE_VERSION 2
 
 typedef struct lzt__token_key {
     uint64_t word[2];
@@ -33,7 +36,8 @@ typedef enum lzt__row_fact {
     LZT__FACT_CONTROL = 8,     /* content spelled a control token */
     LZT__FACT_DOUBLE_BOS = 16, /* begins with two BOS */
     LZT__FACT_BAD = 32,        /* could not be read, and is skipped */
-    LZT__FACT_KNOWN = 64       /* the row was looked into at all */
+    LZT__FACT_KNOWN = 64,      /* the row was looked into at all */
+    LZT__FACT_WEIGHTED = 128   /* weights follow the labels */
 } lzt__row_fact;
 
 /* What became of a row. */
@@ -58,6 +62,9 @@ const lzt__row_facts *lzt__token_cache_row(const lzt__token_cache *cache, uint64
 /* [2 * tokens]: ids, then labels. Borrowed. */
 const int32_t *lzt__token_cache_tokens(const lzt__token_cache *cache, const lzt__row_facts *row);
 
+/* [tokens] of each label's loss; NULL: of 1 where the row is trained. Borrowed. */
+const float *lzt__token_cache_weights(const lzt__token_cache *cache, const lzt__row_facts *row);
+
 /* ---- writing ---- */
 
 typedef struct lzt__token_writer lzt__token_writer;
@@ -65,9 +72,10 @@ typedef struct lzt__token_writer lzt__token_writer;
 /* Errors: LZT_ERR_STORAGE, LZT_ERR_NO_MEMORY. */
 lzt_status lzt__token_writer_create(const char *directory, lzt__token_key key, uint64_t rows,
                                     lzt__token_writer **writer, lzt_error *err);
-/* Each row at most once, in any order. facts->offset is ignored. ids and labels: [facts->tokens]. */
+/* Each row at most once, in any order. facts->offset is ignored. ids and labels: [facts->tokens]; so are weights, which
+ * are read where facts say LZT__FACT_WEIGHTED. */
 lzt_status lzt__token_writer_add(lzt__token_writer *writer, uint64_t row, const lzt__row_facts *facts,
-                                 const int32_t *ids, const int32_t *labels, lzt_error *err);
+                                 const int32_t *ids, const int32_t *labels, const float *weights, lzt_error *err);
 /* Makes it durable and publishes it. destroy must still be called. */
 lzt_status lzt__token_writer_publish(lzt__token_writer *writer, lzt_error *err);
 /* Removes what was not published. NULL is allowed. */

@@ -29,26 +29,41 @@ static uint32_t tokens_of(uint64_t row)
     return row % 5 == 3 ? 0 : (uint32_t)lzt__rng_below(1, 0, row, 40);
 }
 
+/* Rows of even and of odd lengths are among them. */
+static bool is_weighted(uint64_t row)
+{
+    return row % 3 == 1 || row % 5 == 2;
+}
+
+static float weight_of(uint64_t row, uint32_t i)
+{
+    return i % 2 ? (float)(row + 1) / (float)(i + 3) : 0;
+}
+
 static lzt_status write_rows(uint64_t rows, lzt__token_key k, uint64_t longest_row)
 {
     lzt__token_writer *w;
     lzt_error err = {0};
     lzt_status s = lzt__token_writer_create(directory, k, rows, &w, &err);
     int32_t *ids = malloc(4 * (longest_row + 64)), *labels = malloc(4 * (longest_row + 64));
+    float *weights = malloc(4 * (longest_row + 64));
     for (uint64_t row = 0; !s && row < rows; row++) {
         if (row % 7 == 6) continue; /* not looked into */
         uint32_t n = row == 1 && longest_row ? (uint32_t)longest_row : tokens_of(row);
         for (uint32_t i = 0; i < n; i++) {
             ids[i] = (int32_t)(row * 1000 + i);
             labels[i] = i % 2 ? ids[i] : -100;
+            weights[i] = weight_of(row, i);
         }
         lzt__row_facts f = {.tokens = n, .trained = n / 2, .verdict = n ? 0 : 1, .facts = row % 2 ? LZT__FACT_CUT : 0};
-        s = lzt__token_writer_add(w, row, &f, ids, labels, &err);
+        if (is_weighted(row)) f.facts |= LZT__FACT_WEIGHTED;
+        s = lzt__token_writer_add(w, row, &f, ids, labels, weights, &err);
     }
     if (!s) s = lzt__token_writer_publish(w, &err);
     lzt__token_writer_destroy(w);
     free(ids);
     free(labels);
+    free(weights);
     return s;
 }
 
@@ -64,6 +79,10 @@ static bool rows_are_right(const lzt__token_cache *c, uint64_t rows, uint64_t lo
         if ((f->facts & LZT__FACT_CUT) != (row % 2 ? LZT__FACT_CUT : 0)) return false;
         for (uint32_t i = 0; i < n; i++)
             if (ids[i] != (int32_t)(row * 1000 + i) || ids[n + i] != (i % 2 ? ids[i] : -100)) return false;
+        const float *weights = lzt__token_cache_weights(c, f);
+        if (!weights != !is_weighted(row)) return false;
+        for (uint32_t i = 0; weights && i < n; i++)
+            if (weights[i] != weight_of(row, i)) return false;
     }
     return !lzt__token_cache_row(c, rows);
 }

@@ -88,7 +88,7 @@ static void fill_descriptor(lzt_probe *p)
     char *batch = lzt_dev_address(p->dev, LZT_SPACE_DEVICE, p->buffer_at[o->descriptor]);
     uint64_t n = o->tokens, rows = o->documents, length = n / rows;
     assert(rows >= 1 && length >= 1 && o->buffer_bytes[o->descriptor] >= lzt_batch_bytes(n));
-    uint64_t capacity = (o->buffer_bytes[o->descriptor] - 68) / 12;
+    uint64_t capacity = lzt_batch_capacity(o->buffer_bytes[o->descriptor]);
     *(lzt_batch_header *)batch = (lzt_batch_header){.token_count = (uint32_t)(rows * length),
                                                     .document_count = (uint32_t)rows,
                                                     .loss_token_count = (uint32_t)(rows * (length - 1)),
@@ -97,6 +97,7 @@ static void fill_descriptor(lzt_probe *p)
         lzt_batch_position(batch)[i] = (int32_t)(i % length);
         bool last = i % length + 1 == length;
         lzt_batch_target(batch, capacity)[i] = last ? -1 : (int32_t)lzt__rng_below(7, 1, i, vocabulary(o));
+        lzt_batch_weight(batch, capacity)[i] = last ? 0 : 1;
     }
     for (uint64_t r = 0; r <= rows; r++) lzt_batch_document(batch, capacity)[r] = (int32_t)(r * length);
 }

@@ -66,6 +66,7 @@ const lzt_metrics_field lzt__step_fields[] = {
     STEP("tokens_padded", tokens_padded, UINT),
     STEP("tokens_real", tokens_real, UINT),
     STEP("tokens_loss", tokens_loss, UINT),
+    STEP("loss_weight", loss_weight, REAL),
     STEP("model_flops", model_flops, REAL),
     STEP("hardware_flops", hardware_flops, REAL),
     MEMORY("peak_device_bytes", peak_bytes, LZT_MEMORY_DEVICE),
@@ -88,9 +89,13 @@ const lzt_metrics_field lzt__step_fields[] = {
 const int lzt__step_field_count = sizeof lzt__step_fields / sizeof lzt__step_fields[0];
 
 const lzt_metrics_field lzt__eval_fields[] = {
-    EVAL("step", step, UINT),           EVAL("epoch", epoch, REAL),
-    EVAL("eval_loss", eval_loss, REAL), EVAL("eval_tokens", eval_tokens, UINT),
-    EVAL("eval_rows", eval_rows, UINT), EVAL("eval_seconds", eval_seconds, REAL),
+    EVAL("step", step, UINT),
+    EVAL("epoch", epoch, REAL),
+    EVAL("eval_loss", eval_loss, REAL),
+    EVAL("eval_tokens", eval_tokens, UINT),
+    EVAL("eval_rows", eval_rows, UINT),
+    EVAL("eval_loss_weight", eval_loss_weight, REAL),
+    EVAL("eval_seconds", eval_seconds, REAL),
 };
 const int lzt__eval_field_count = sizeof lzt__eval_fields / sizeof lzt__eval_fields[0];
 

@@ -5,13 +5,9 @@
 
 lzt_status lzt__batch_create(uint64_t capacity, lzt_micro_batch *batch, lzt_error *err)
 {
-    int32_t *memory = calloc(4 * capacity + 1, sizeof *memory);
+    void *memory = calloc(1, lzt_micro_batch_bytes(capacity));
     if (!memory) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a micro-batch");
-    *batch = (lzt_micro_batch){.capacity = capacity,
-                               .ids = memory,
-                               .position = memory + capacity,
-                               .target = memory + 2 * capacity,
-                               .document_begin = memory + 3 * capacity};
+    *batch = lzt_micro_batch_over(memory, capacity);
     return LZT_OK;
 }
 

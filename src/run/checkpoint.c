@@ -44,6 +44,7 @@ static json_t *fields_of(const lzt_engine_info *info, const lzt_config *c, const
     lzt_dataset_get_report(dataset, &rows);
     json_object_set_new(fields, "row_tokens", json_integer((json_int_t)rows.tokens));
     json_object_set_new(fields, "row_trained_tokens", json_integer((json_int_t)rows.trained_tokens));
+    json_object_set_new(fields, "row_loss_weight", json_real(rows.loss_weight));
     return fields;
 }
 

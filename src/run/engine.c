@@ -176,8 +176,10 @@ static void write_batch(lzt_engine *engine, uint64_t T, const lzt_micro_batch *b
     memcpy(lzt_batch_position(descriptor), batch->position, n * sizeof(int32_t));
     if (by_document)
         memcpy(lzt_batch_sequence(descriptor, T), by_document, d * sizeof(int32_t));
-    else
+    else {
         memcpy(lzt_batch_target(descriptor, T), batch->target, n * sizeof(int32_t));
+        memcpy(lzt_batch_weight(descriptor, T), batch->weight, n * sizeof(float));
+    }
     memcpy(lzt_batch_document(descriptor, T), batch->document_begin, (d + 1) * sizeof(int32_t));
     int32_t *ids = lzt__host(engine, engine->layout->ids_offset);
     ids[0] = (int32_t)n;

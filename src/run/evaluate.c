@@ -11,7 +11,15 @@ static void keep_rows(lzt_micro_batch *batch, uint64_t rows)
     batch->document_count = rows;
     batch->token_count = (uint64_t)batch->document_begin[rows];
     batch->loss_count = 0;
-    for (uint64_t t = 0; t < batch->token_count; t++) batch->loss_count += batch->target[t] >= 0;
+    batch->loss_weight = 0;
+    for (uint64_t d = 0; d < rows; d++) {
+        double weight = 0;
+        for (int32_t t = batch->document_begin[d]; t < batch->document_begin[d + 1]; t++) {
+            batch->loss_count += batch->target[t] >= 0;
+            weight += (double)batch->weight[t];
+        }
+        batch->loss_weight += weight;
+    }
 }
 
 static lzt_status evaluate_rows(lzt_engine *engine, lzt_batcher *batcher, uint64_t limit,
@@ -29,6 +37,7 @@ static lzt_status evaluate_rows(lzt_engine *engine, lzt_batcher *batcher, uint64
         if (status) return status;
         out->loss_sum += result.loss_sum;
         out->loss_count += batch->loss_count;
+        out->loss_weight += batch->loss_weight;
         out->rows += batch->document_count;
     }
     return LZT_OK;

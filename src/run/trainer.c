@@ -75,14 +75,15 @@ static lzt_variant variant_of(uint64_t m, uint64_t count)
 static lzt_status run_micro_batches(trainer *t, lzt_fed *fed, lzt_step_metrics *m, lzt_account *account, lzt_error *err)
 {
     double loss_sum = 0;
-    uint64_t rows = 0, loss_tokens = fed->loss_tokens, count = fed->count;
+    double loss_weight = fed->loss_weight;
+    uint64_t rows = 0, count = fed->count;
     lzt_run_result result = {0};
     for (uint64_t i = 0; i < count; i++) {
         lzt_status status = i ? lzt_feed_next(t->feed, fed, err) : LZT_OK;
         if (status) return status;
         if (i && stopping(t)) return lzt_fail(err, LZT_ERR_INTERRUPTED, NULL, "interrupted");
         assert(fed->step == t->step && fed->index == i);
-        lzt_engine_set_batch(t->engine, fed->batch, 1.0f / (float)loss_tokens);
+        lzt_engine_set_batch(t->engine, fed->batch, 1.0f / (float)loss_weight);
         status = lzt_engine_run(t->engine, variant_of(i, count), &result, err);
         if (status) return status;
         lzt_account_add(account, &result.account);
@@ -93,7 +94,8 @@ static lzt_status run_micro_batches(trainer *t, lzt_fed *fed, lzt_step_metrics *
         m->tokens_loss += fed->batch->loss_count;
     }
     t->rows_seen += rows;
-    m->loss = loss_sum / (double)loss_tokens;
+    m->loss = loss_sum / loss_weight;
+    m->loss_weight = loss_weight;
     m->grad_norm = result.grad_norm;
     m->finite = result.finite && isfinite(m->loss);
     return LZT_OK;
@@ -194,8 +196,9 @@ static lzt_status evaluate(trainer *t, lzt_error *err)
     if (status) return status;
     lzt_eval_metrics m = {.step = t->step,
                           .epoch = lzt_batcher_epoch(t->options->train, t->step),
-                          .eval_loss = e.loss_sum / (double)e.loss_count,
+                          .eval_loss = e.loss_sum / e.loss_weight,
                           .eval_tokens = e.loss_count,
+                          .eval_loss_weight = e.loss_weight,
                           .eval_rows = e.rows,
                           .eval_seconds = e.seconds};
     t->outcome->last_eval_loss = m.eval_loss;

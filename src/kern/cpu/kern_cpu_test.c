@@ -215,7 +215,8 @@ typedef struct loss_case {
     double loss;
 } loss_case;
 
-static loss_case loss_make(lzt_dtype dtype)
+/* weight: of every token's loss; 0: each token has another one */
+static loss_case loss_make(lzt_dtype dtype, float weight)
 {
     seed = 5;
     loss_case c = {make_batch(CT, CN),  make(CT * H, dtype),        make(V * H, dtype),
@@ -224,6 +225,9 @@ static loss_case loss_make(lzt_dtype dtype)
     c.batch->loss_scale = 0.125f;
     for (int t = 0; t < CT; t++) lzt_batch_target(c.batch, CT)[t] = t % 3 == 1 ? -1 : (t * 577) % V;
     lzt_batch_target(c.batch, CT)[CN + 1] = V + 5; /* past n: not to be looked at */
+    static const float odd[] = {1, 0.5f, 0.1f, 2.75f, 1e-6f, 0.3333f, 40};
+    for (int t = 0; t < CT; t++) /* a token without loss has none to weigh: what stands there is not read */
+        lzt_batch_weight(c.batch, CT)[t] = t % 3 == 1 ? NAN : weight > 0 ? weight : odd[t % 7];
     return c;
 }
 
@@ -265,35 +269,38 @@ static void softmax_reference(const loss_case *c, uint64_t t, double *p, double 
 static void loss_check(const loss_case *c, const array *dh_before)
 {
     double *dw = calloc(V * H, sizeof *dw), *p = calloc(V, sizeof *p), total = 0, scale = c->batch->loss_scale;
+    double largest = 1; /* weight */
     double step = c->h.dtype == LZT_DTYPE_BF16 ? ldexp(1, -8) : ldexp(1, -20);
     for (uint64_t t = 0; t < CN; t++) {
         int32_t target = lzt_batch_target(c->batch, CT)[t];
-        double loss, dh[H] = {0};
+        double loss, dh[H] = {0}, weight = (double)lzt_batch_weight(c->batch, CT)[t];
         if (target >= 0) {
             softmax_reference(c, t, p, &loss);
-            total += loss;
+            total += weight * loss;
             p[target] -= 1;
             for (uint64_t v = 0; v < V; v++)
                 for (uint64_t k = 0; k < H; k++) {
-                    dh[k] += scale * p[v] * get(&c->w, v * H + k);
-                    dw[v * H + k] += scale * p[v] * get(&c->h, t * H + k);
+                    dh[k] += weight * scale * p[v] * get(&c->w, v * H + k);
+                    dw[v * H + k] += weight * scale * p[v] * get(&c->h, t * H + k);
                 }
         }
-        for (uint64_t k = 0; k < H; k++) assert_near(get(&c->dh, t * H + k), dh[k], target < 0 ? 0 : scale * 2 * step);
+        for (uint64_t k = 0; k < H; k++)
+            assert_near(get(&c->dh, t * H + k), dh[k], target < 0 ? 0 : weight * scale * 2 * step);
+        if (target >= 0) largest = fmax(largest, weight);
     }
     assert_near(c->loss, total, total * 1e-6);
-    for (uint64_t i = 0; i < V * H; i++) assert_near(get(&c->dw, i), dw[i], scale * 8 * step);
+    for (uint64_t i = 0; i < V * H; i++) assert_near(get(&c->dw, i), dw[i], largest * scale * 8 * step);
     for (uint64_t i = CN * H; i < CT * H; i++) assert_true(get(&c->dh, i) == get(dh_before, i));
     free(dw);
     free(p);
 }
 
-static void loss_on(lzt_isa isa, lzt_dtype dtype)
+static void loss_on(lzt_isa isa, lzt_dtype dtype, float weight)
 {
     lzt_kern *one = create(isa, 1), *two = create(isa, 2);
     static const uint64_t counts[] = {CT, 5, 1, 64};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        loss_case c = loss_make(dtype), d = loss_make(dtype), e = loss_make(dtype);
+        loss_case c = loss_make(dtype, weight), d = loss_make(dtype, weight), e = loss_make(dtype, weight);
         array before = copy_of(&c.dh);
         loss_run(one, &c, counts[i], true);
         loss_check(&c, &before);
@@ -314,9 +321,34 @@ static void test_loss_chunk(void **state)
     (void)state;
     for (int isa = 0; isa <= LZT_ISA_AVX512; isa++) {
         if (!lzt__isa_supported((lzt_isa)isa)) continue;
-        loss_on((lzt_isa)isa, LZT_DTYPE_F32);
-        loss_on((lzt_isa)isa, LZT_DTYPE_BF16);
+        for (float weight = 0; weight <= 1; weight++) {
+            loss_on((lzt_isa)isa, LZT_DTYPE_F32, weight);
+            loss_on((lzt_isa)isa, LZT_DTYPE_BF16, weight);
+        }
     }
+}
+
+/* Weights times a power of two, and the scale by as much less: the same bits of the gradients, and a loss of that much
+ * more. */
+static void test_loss_weights_scaled(void **state)
+{
+    (void)state;
+    static const int powers[] = {-20, -1, 3};
+    lzt_kern *kern = create(LZT_ISA_V2, 2);
+    for (int i = 0; i < 12; i++) {
+        lzt_dtype dtype = i % 2 ? LZT_DTYPE_BF16 : LZT_DTYPE_F32;
+        loss_case c = loss_make(dtype, i / 2 % 2 ? 1 : 0), d = loss_make(dtype, i / 2 % 2 ? 1 : 0);
+        float factor = ldexpf(1, powers[i / 4]);
+        for (int t = 0; t < CT; t++) lzt_batch_weight(d.batch, CT)[t] *= factor;
+        d.batch->loss_scale /= factor;
+        loss_run(kern, &c, 5, true);
+        loss_run(kern, &d, 5, true);
+        assert_true(d.loss == c.loss * (double)factor);
+        assert_memory_equal(c.dh.data, d.dh.data, CT * H * lzt_dtype_bytes(dtype));
+        assert_memory_equal(c.dw.data, d.dw.data, V * H * sizeof(float));
+        loss_free(&c), loss_free(&d);
+    }
+    lzt_kern_destroy(kern);
 }
 
 static double loss_at(lzt_kern *kern, loss_case *c, float *where, float value)
@@ -328,11 +360,11 @@ static double loss_at(lzt_kern *kern, loss_case *c, float *where, float value)
     return c->loss * c->batch->loss_scale;
 }
 
-static void test_loss_finite_differences(void **state)
+static void loss_differences(float weight)
 {
-    (void)state;
     lzt_kern *kern = create(LZT_ISA_V2, 1);
-    loss_case c = loss_make(LZT_DTYPE_F32);
+    loss_case c = loss_make(LZT_DTYPE_F32, weight);
+    c.batch->loss_scale = weight > 0 ? 0.125f : 1.0f / 256; /* the largest weight is 40 */
     loss_run(kern, &c, CT, true);
     const float step = 1.0f / 128;
     for (int i = 0; i < 40; i++) {
@@ -346,12 +378,19 @@ static void test_loss_finite_differences(void **state)
     lzt_kern_destroy(kern);
 }
 
+static void test_loss_finite_differences(void **state)
+{
+    (void)state;
+    loss_differences(1);
+    loss_differences(0);
+}
+
 /* No token bears loss: the first chunk still overwrites loss and dw, the next leave them alone. */
 static void test_loss_without_targets(void **state)
 {
     (void)state;
     lzt_kern *kern = create(LZT_ISA_V2, 2);
-    loss_case c = loss_make(LZT_DTYPE_F32);
+    loss_case c = loss_make(LZT_DTYPE_F32, 1);
     for (int t = 0; t < CT; t++) lzt_batch_target(c.batch, CT)[t] = -1;
     loss_run(kern, &c, 8, true);
     assert_true(c.loss == 0);
@@ -365,7 +404,7 @@ static void test_loss_not_finite(void **state)
 {
     (void)state;
     lzt_kern *kern = create(LZT_ISA_V2, 1);
-    loss_case c = loss_make(LZT_DTYPE_F32);
+    loss_case c = loss_make(LZT_DTYPE_F32, 1);
     ((float *)c.h.data)[0] = NAN;
     loss_run(kern, &c, CT, true);
     assert_true(isnan(c.loss));
@@ -378,7 +417,7 @@ static void test_loss_refuses_target(void **state)
 {
     (void)state;
     lzt_kern *kern = create(LZT_ISA_V2, 1);
-    loss_case c = loss_make(LZT_DTYPE_F32);
+    loss_case c = loss_make(LZT_DTYPE_F32, 1);
     lzt_batch_target(c.batch, CT)[3] = V;
     lzt_kern_call call = {.op = LZT_OP_LOSS_CHUNK,
                           .dtype = LZT_DTYPE_F32,
@@ -583,6 +622,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_linear),
         cmocka_unit_test(test_loss_chunk),
+        cmocka_unit_test(test_loss_weights_scaled),
         cmocka_unit_test(test_loss_finite_differences),
         cmocka_unit_test(test_loss_without_targets),
         cmocka_unit_test(test_loss_not_finite),

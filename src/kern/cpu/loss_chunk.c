@@ -7,7 +7,8 @@
  *
  *     logits = h w^T;   row by row: loss, dlogits;   dh = dlogits w;   dw (+)= dlogits^T h
  *
- * Rows are independent and their losses are added in row order, so the result does not depend on the threads.
+ * A row's loss and logit gradient are multiplied by its token's weight; one of 1 changes no bit of either. Rows are
+ * independent and their losses are added in row order, so the result does not depend on the threads.
  */
 #include "kern/cpu/gemm.h"
 #include "kern/cpu/kern_cpu.h"
@@ -27,6 +28,7 @@ typedef struct chunk {
     bool first;
     float scale;
     const int32_t *target; /* of token 0 */
+    const float *weight;   /* beside target */
     const lzt_loss_code *code;
     int32_t *rows;
     double *losses;
@@ -148,6 +150,7 @@ static chunk open_chunk(const lzt_kern_cpu *kern, const lzt_kern_call *call)
                .first = call->dim[5] != 0,
                .scale = batch->loss_scale,
                .target = lzt_batch_target(batch, call->dim[0]),
+               .weight = lzt_batch_weight(batch, call->dim[0]),
                .code = LZT_ISA_PICK(kern->build, lzt__loss_code),
                .rows = (int32_t *)scratch,
                .losses = (double *)(scratch + at.losses),
@@ -192,10 +195,13 @@ static void loss_rows(void *arg, uint32_t part, uint32_t part_count)
     const chunk *c = arg;
     uint64_t begin, end;
     lzt__team_split(c->row_count, 1, part, part_count, &begin, &end);
-    for (uint64_t r = begin; r < end; r++)
-        c->losses[r] =
+    for (uint64_t r = begin; r < end; r++) {
+        float weight = c->weight[c->rows[r]];
+        double loss =
             c->code->row((float *)c->logits + r * c->vocabulary, c->vocabulary, (uint64_t)c->target[c->rows[r]],
-                         c->dh || c->dw, c->dtype == LZT_DTYPE_BF16, c->scale);
+                         c->dh || c->dw, c->dtype == LZT_DTYPE_BF16, weight * c->scale);
+        c->losses[r] = (double)weight * loss;
+    }
 }
 
 static lzt_status multiply(lzt_kern_cpu *kern, const chunk *c, lzt_gemm g, lzt_error *err)

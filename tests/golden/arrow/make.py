@@ -60,6 +60,14 @@ write("read-ids", pa.table({
     "labels": pa.array([[-100, -100, 3], [-100, 5], [], [-100, 7, 8, 9]], pa.large_list(pa.int64())),
     "attention_mask": pa.array([[1, 1, 1], [1, 1], [], None], pa.list_(pa.int8())),
 }), 3)
+write("read-weights", pa.table({
+    "input_ids": pa.array([[1, 2, 3]], pa.list_(pa.int32())),
+    "loss_weights": pa.array([[1.0, 0.5, 0.1]], pa.list_(pa.float32())),
+}), 1)
+write("read-weights-f64", pa.table({
+    "input_ids": pa.array([[1, 2, 3], [4, 5]], pa.list_(pa.int32())),
+    "loss_weights": pa.array([[0.0, 0.125, 3.0], [1.0, math.nan]], pa.list_(pa.float64())),
+}), 1)
 said = pa.list_(pa.struct([("role", pa.utf8()), ("content", pa.large_utf8())]))
 write("read-chat", pa.table({
     "messages": pa.array([[{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}],
