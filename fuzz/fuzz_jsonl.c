@@ -17,14 +17,18 @@ static void read_all(lzt_dataset *d)
     lzt_dataset_report r;
     lzt_dataset_get_report(d, &r);
     int32_t *ids = malloc((r.longest + 1) * sizeof *ids), *labels = malloc((r.longest + 1) * sizeof *labels);
+    float *weights = malloc((r.longest + 1) * sizeof *weights);
     for (uint64_t i = 0; i < lzt_dataset_rows(d) && i < 64; i++) {
         uint32_t tokens;
         if (lzt_dataset_measure(d, i, &tokens, NULL, &err) || tokens > r.longest) continue;
-        lzt_status s = lzt_dataset_read(d, i, ids, labels, NULL, &err);
+        lzt_status s = lzt_dataset_read(d, i, ids, labels, weights, &err);
         assert(!s && (!tokens || labels[0] == LZT_LABEL_NONE));
+        for (uint32_t t = 0; t < tokens; t++)
+            assert(labels[t] == LZT_LABEL_NONE ? weights[t] == 0 : weights[t] >= 1e-10f && weights[t] <= 1e10f);
     }
     free(ids);
     free(labels);
+    free(weights);
 }
 
 static void batch_all(lzt_dataset *d, bool packing, uint64_t longest)
@@ -40,7 +44,7 @@ static void batch_all(lzt_dataset *d, bool packing, uint64_t longest)
     lzt_micro_batch m = lzt_micro_batch_over(malloc(lzt_micro_batch_bytes(n)), n);
     for (uint64_t step = 0; step < lzt_batcher_steps(b) && step < 32; step++) {
         lzt_status s = lzt_batcher_fill(b, step, 0, &m, &err);
-        assert(!s && m.token_count <= n);
+        assert(!s && m.token_count <= n && (m.loss_weight > 0) == (m.loss_count > 0));
     }
     free(m.ids);
     lzt_batcher_destroy(b);
