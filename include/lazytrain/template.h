@@ -9,7 +9,8 @@
  * tokenizer_config.json.
  *
  * Trained is what {% generation %} encloses; in templates without it, of each assistant turn what follows the
- * generation prompt, through what the template closes the turn with, white space aside.
+ * generation prompt, through what the template closes the turn with, white space aside. A message's `train`, `weight`
+ * or `loss_weight` overrides whether it is trained, and says how much it counts (docs/formats/data.md).
  *
  * Threads: one call at a time per template. Ownership: a rendered text is borrowed until the next rendering.
  * Errors are LZT_ERR_DATA unless said otherwise.
@@ -44,6 +45,7 @@ typedef struct lzt_rendered {
     uint64_t size;
     const uint8_t *writer;  /* [size] not 0: the template wrote the byte, so that control tokens may match there */
     const uint8_t *trained; /* [size] not 0: the assistant's, as said above */
+    const float *weight;    /* [size] of the message whose trained byte it is; 0 elsewhere */
 } lzt_rendered;
 
 /* conversation: JSON, a list of messages or {"messages": [...], "tools": [...], any other variables}. flags: of

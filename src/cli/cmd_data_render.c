@@ -1,4 +1,5 @@
 /* lazytrain data render: conversations through a chat template, to see what a model is given. */
+#include "base/real_text.h"
 #include "cli/commands.h"
 #include "cli/talk.h"
 #include "lazytrain/template.h"
@@ -21,17 +22,26 @@ static const lzt_option options[] = {
     LZT_OPTION_JSON,
 };
 
-/* [[begin, end], ...] in bytes of the text, of what is trained */
-static json_t *spans_of(const lzt_rendered *r)
+/* spans: [[begin, end], ...] in bytes of the text, of what is trained; weights, where one is not 1: of each span. */
+static json_t *row_of(const lzt_rendered *r)
 {
-    json_t *spans = json_array();
+    char text[LZT_REAL_TEXT];
+    json_t *spans = json_array(), *weights = json_array();
+    bool weighted = false;
     for (uint64_t i = 0; i < r->size;) {
         uint64_t end = i;
-        while (end < r->size && !r->trained[end] == !r->trained[i]) end++;
-        if (r->trained[i]) json_array_append_new(spans, json_pack("[I,I]", (json_int_t)i, (json_int_t)end));
+        while (end < r->size && !r->trained[end] == !r->trained[i] && r->weight[end] == r->weight[i]) end++;
+        if (r->trained[i]) {
+            json_array_append_new(spans, json_pack("[I,I]", (json_int_t)i, (json_int_t)end));
+            json_array_append_new(weights, lzt_talk_json_real(strtod(lzt__real_text_f32(r->weight[i], text), NULL)));
+            weighted = weighted || r->weight[i] != 1;
+        }
         i = end;
     }
-    return spans;
+    json_t *row = json_pack("{s:o,s:o}", "text", json_stringn(r->text, r->size), "spans", spans);
+    if (weighted) json_object_set(row, "weights", weights);
+    json_decref(weights);
+    return row;
 }
 
 static lzt_status one(lzt_template *chat, const char *line, uint64_t size, bool prompt, lzt_error *err)
@@ -40,7 +50,7 @@ static lzt_status one(lzt_template *chat, const char *line, uint64_t size, bool 
     lzt_error mine = {0};
     if (lzt_template_render(chat, line, size, prompt ? LZT_RENDER_PROMPT : 0, &r, &mine))
         return lzt_talk_json_line(json_pack("{s:s,s:s}", "error", mine.message, "where", mine.where), err);
-    return lzt_talk_json_line(json_pack("{s:o,s:o}", "text", json_stringn(r.text, r.size), "spans", spans_of(&r)), err);
+    return lzt_talk_json_line(row_of(&r), err);
 }
 
 static lzt_status run(const lzt_args *args, lzt_error *err)
@@ -67,7 +77,8 @@ const lzt_command lzt_command_data_render = {
         "variables. Prints {text, spans} a line, or {error, where} where the template refuses. spans are the bytes "
         "that "
         "are trained: what is inside {% generation %}; in a template without it, the assistant's turns behind their "
-        "header, through the token that ends them.",
+        "header, through the token that ends them. A message's train, weight or loss_weight counts as in "
+        "training; where one is neither 0 nor 1, weights has one a span.",
     .option = options,
     .option_count = LZT_COUNT(options),
     .run = run};

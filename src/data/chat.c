@@ -1,8 +1,12 @@
 /* Chat templates: opening, rendering, and what of a rendering is trained. See lazytrain/template.h and chat.h. */
 #include "data/chat.h"
+
+#include "base/real_text.h"
 #include "data/chat_builtin.h"
+#include "data/dataset.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +24,8 @@ struct lzt_template {
     lzt__json_doc config, doc;
     char *config_text;
     uint8_t *writer, *trained; /* [mark_capacity] of the last rendering */
-    uint64_t mark_capacity;
+    float *weight;             /* [weight_capacity] */
+    uint64_t mark_capacity, weight_capacity;
     char prompt[PROMPT_BYTES]; /* what add_generation_prompt adds */
     uint32_t prompt_size;
     uint64_t fingerprint[2]; /* of the text */
@@ -205,7 +210,7 @@ static lzt_status split_marks(lzt_template *t, lzt_rendered *rendered, lzt_error
         t->writer[i] = out->mark[i] & LZT__MARK_TEMPLATE;
         t->trained[i] = out->mark[i] & LZT__MARK_GENERATED;
     }
-    *rendered = (lzt_rendered){out->bytes ? out->bytes : "", out->size, t->writer, t->trained};
+    *rendered = (lzt_rendered){out->bytes ? out->bytes : "", out->size, t->writer, t->trained, NULL};
     return LZT_OK;
 }
 
@@ -345,16 +350,56 @@ bool lzt__chat_is_assistant(const lzt__value *message)
            ((r->size == 9 && !memcmp(r->bytes, "assistant", 9)) || (r->size == 5 && !memcmp(r->bytes, "model", 5)));
 }
 
-/* Trained is what the assistant says. */
-static lzt_status mark_assistant(lzt_template *t, const lzt__value *messages, lzt_error *err)
+const char *const lzt__chat_weight_fields[] = {"train", "weight", "loss_weight", NULL};
+
+lzt_status lzt__chat_weight(const lzt__value *given, const char *name, uint32_t message, const char *where,
+                            float *weight, lzt_error *err)
 {
-    uint32_t n = messages->list->count;
-    float *wanted =
-        t->jinja.has_generation ? NULL : lzt__arena_take(&t->eval.arena, (uint64_t)(n + 1) * sizeof *wanted);
-    if (t->jinja.has_generation) return LZT_OK;
+    double v;
+    char text[LZT_REAL_TEXT];
+    bool number = lzt__value_number(given, &v);
+    if (given->kind == LZT__KIND_NONE || (number && lzt__weight_of(v, weight))) return LZT_OK;
+    lzt_fail(err, LZT_ERR_DATA, where, "the `%s` of message %u is %s, not a weight", name, message,
+             !number        ? "not a number"
+             : !isfinite(v) ? "not finite"
+                            : lzt__real_text(v, text));
+    return lzt_hint(err, LZT__WEIGHT_HINT);
+}
+
+static lzt_status read_weights(const lzt__value *messages, bool usual, float *wanted, lzt_error *err)
+{
+    lzt_status s = LZT_OK;
+    for (uint32_t i = 0; i < messages->list->count; i++) {
+        const lzt__value *m = &messages->list->item[i];
+        wanted[i] = usual || lzt__chat_is_assistant(m) ? 1 : 0;
+        for (const char *const *name = lzt__chat_weight_fields; !s && *name && m->kind == LZT__KIND_DICT; name++) {
+            const lzt__value *given = lzt__dict_find(m->dict, *name);
+            if (given) s = lzt__chat_weight(given, *name, i + 1, "conversation", &wanted[i], err);
+        }
+    }
+    return s;
+}
+
+/* Trained is what the assistant says, or what is marked; messages may say otherwise, and how much they count. */
+static lzt_status mark_assistant(lzt_template *t, const lzt__value *messages, lzt_rendered *rendered, lzt_error *err)
+{
+    uint32_t n = messages->list->count, turn = 0;
+    float *wanted = lzt__arena_take(&t->eval.arena, ((uint64_t)n + 1) * sizeof *wanted);
+    if (wanted && rendered->size > t->weight_capacity) {
+        float *grown = realloc(t->weight, t->mark_capacity * sizeof *grown);
+        if (!grown) return no_memory(t, err);
+        t->weight = grown;
+        t->weight_capacity = t->mark_capacity;
+    }
     if (!wanted) return no_memory(t, err);
-    for (uint32_t i = 0; i < n; i++) wanted[i] = lzt__chat_is_assistant(&messages->list->item[i]) ? 1 : 0;
+    lzt_status s = read_weights(messages, t->jinja.has_generation, wanted, err);
+    if (s) return s;
     choose_trained(t, wanted, n);
+    for (uint64_t i = 0; i < rendered->size; i++) {
+        int64_t m = t->trained[i] ? message_at(t, i, n, &turn) : -1;
+        t->weight[i] = !t->trained[i] ? 0 : m < 0 ? 1 : wanted[m];
+    }
+    rendered->weight = t->weight;
     return LZT_OK;
 }
 
@@ -375,7 +420,7 @@ lzt_status lzt_template_render(lzt_template *t, const char *conversation, uint64
         s = set_others(t, v.dict, err);
     }
     if (!s) s = lzt__chat_render(t, messages, tools, flags & LZT_RENDER_PROMPT, rendered, err);
-    return s ? s : mark_assistant(t, messages, err);
+    return s ? s : mark_assistant(t, messages, rendered, err);
 }
 
 /* ---- opening ---- */
@@ -438,6 +483,7 @@ void lzt_template_close(lzt_template *t)
     free(t->config_text);
     free(t->writer);
     free(t->trained);
+    free(t->weight);
     free(t);
 }
 

@@ -17,6 +17,12 @@ lzt_status lzt__chat_render(lzt_template *chat, const lzt__value *messages, cons
  * a rendering. */
 lzt_status lzt__chat_trained(lzt_template *chat, const lzt_encoding *tokens, const float *wanted,
                              uint32_t message_count, bool all, float *trained, lzt_error *err);
+/* The weight that a message's field `name` gives: a truth value or a number; None leaves *weight as it is. message: its
+ * number, from 1, for the error, which names where. */
+lzt_status lzt__chat_weight(const lzt__value *given, const char *name, uint32_t message, const char *where,
+                            float *weight, lzt_error *err);
+/* Fields of a message that say its weight, in the order in which they are read; NULL behind the last. */
+extern const char *const lzt__chat_weight_fields[];
 bool lzt__chat_is_assistant(const lzt__value *message);
 /* true when the template marks what is trained with {% generation %}. */
 bool lzt__chat_has_generation(const lzt_template *chat);

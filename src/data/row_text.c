@@ -264,22 +264,15 @@ static lzt_status join_parts(conversation *c, const lzt__json *parts, lzt__value
 /* The `train`, `weight` or `loss_weight` of the message that is put next; *weight stays where it has none. */
 static lzt_status message_weight(const conversation *c, const lzt__json *message, float *weight)
 {
-    static const char *const names[] = {"train", "weight", "loss_weight"};
-    for (int i = 0; i < 3; i++) {
-        const lzt__json *w = lzt__json_get(message, names[i]);
-        if (!w || w->type == LZT__JSON_NULL) continue;
-        if (w->type == LZT__JSON_TRUE || w->type == LZT__JSON_FALSE) {
-            *weight = w->type == LZT__JSON_TRUE ? 1 : 0;
-            continue;
-        }
-        bool number = w->type == LZT__JSON_NUMBER;
-        if (number && lzt__weight_of(strtod(w->text, NULL), weight)) continue;
-        lzt_fail(c->err, LZT_ERR_DATA, c->where, "the `%s` of message %u is %.*s, not a weight", names[i],
-                 c->messages.list->count + 1, number ? (int)(w->size > 40 ? 40 : w->size) : 12,
-                 number ? w->text : "not a number");
-        return lzt_hint(c->err, LZT__WEIGHT_HINT);
+    lzt_status s = LZT_OK;
+    for (const char *const *name = lzt__chat_weight_fields; !s && *name; name++) {
+        lzt__value given;
+        const lzt__json *node = lzt__json_get(message, *name);
+        if (!node) continue;
+        s = lzt__value_from_json(c->arena, node, &given, c->err);
+        if (!s) s = lzt__chat_weight(&given, *name, c->messages.list->count + 1, c->where, weight, c->err);
     }
-    return LZT_OK;
+    return s;
 }
 
 /* A message as OpenAI has it. */

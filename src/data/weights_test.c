@@ -212,8 +212,8 @@ static void refusals(void **state)
         const char *weight, *says;
     } bad[] = {{"-0.5", "`weight` of message 2 is -0.5, not a weight"},
                {"1e-12", "is 1e-12"},
-               {"1e10", "is 1e10"},
-               {"1e400", "is 1e400"},
+               {"1e10", "is 1e+10"},
+               {"1e400", "is not finite"},
                {"\"0.5\"", "is not a number"},
                {"[1]", "is not a number"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -243,6 +243,38 @@ static void refusals(void **state)
     refuse("{\"input_ids\":[1,2],\"loss_weights\":[1,-2]}\n", o, NULL, "rows.jsonl:1", "loss_weights[1] is -2");
     refuse("{\"input_ids\":[1,2],\"loss_weights\":[1,null]}\n", o, NULL, "rows.jsonl:1",
            "loss_weights[1] is not a number");
+}
+
+/* What data render shows: bytes, with the weight of each. */
+static void rendered(void **state)
+{
+    (void)state;
+    static const char talk[] = "[" M("user", "1") "," W("assistant", "no", "\"weight\":0.5") "," W(
+        "assistant", "none", "\"loss_weight\":0") "," M("assistant", "yes") "]";
+    static const struct {
+        const char *name, *says;
+    } chats[] = {{"chatml", "0.5:no<|im_end|>1:yes<|im_end|>"}, {"own", "0.5:no<|im_end|>1:yes<|im_end|>"}};
+    for (int i = 0; i < 2; i++) {
+        char path[128], text[256] = "";
+        snprintf(path, sizeof path, "%s", i ? put("own.jinja", UNMARKED) : chats[i].name);
+        lzt_template *chat = open_chat(path);
+        lzt_rendered r;
+        float before = 0;
+        assert_int_equal(lzt_template_render(chat, talk, sizeof talk - 1, 0, &r, &err), 0);
+        for (uint64_t k = 0; k < r.size; k++) {
+            size_t used = strlen(text);
+            assert_int_equal(r.weight[k] > 0, r.trained[k] > 0);
+            if (r.weight[k] > 0 && r.weight[k] != before)
+                used += (size_t)snprintf(text + used, sizeof text - used, "%g:", (double)r.weight[k]);
+            if (r.weight[k] > 0) snprintf(text + used, sizeof text - used, "%c", r.text[k]);
+            before = r.weight[k];
+        }
+        assert_string_equal(text, chats[i].says);
+        static const char bad[] = "[" W("assistant", "no", "\"weight\":-1") "]";
+        assert_int_equal(lzt_template_render(chat, bad, sizeof bad - 1, 0, &r, &err), LZT_ERR_DATA);
+        assert_non_null(strstr(err.message, "`weight` of message 1 is -1"));
+        lzt_template_close(chat);
+    }
 }
 
 /* ---- rows of ids ---- */
@@ -513,11 +545,11 @@ int main(void)
     if (lzt_tokenizer_open(path, NULL, &tokenizer, &err)) return 1;
     snprintf(root, sizeof root, "/tmp/lzt-weights-test-XXXXXX");
     if (!mkdtemp(root)) return 1;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_format), cmocka_unit_test(every_template),
-                                       cmocka_unit_test(on_the_whole), cmocka_unit_test(nobodys_output),
-                                       cmocka_unit_test(refusals),     cmocka_unit_test(rows_of_ids),
-                                       cmocka_unit_test(from_arrow),   cmocka_unit_test(kept),
-                                       cmocka_unit_test(converted),    cmocka_unit_test(batches)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_format),   cmocka_unit_test(every_template), cmocka_unit_test(on_the_whole),
+        cmocka_unit_test(nobodys_output), cmocka_unit_test(refusals),       cmocka_unit_test(rows_of_ids),
+        cmocka_unit_test(from_arrow),     cmocka_unit_test(kept),           cmocka_unit_test(converted),
+        cmocka_unit_test(rendered),       cmocka_unit_test(batches)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     lzt_tokenizer_close(tokenizer);
     snprintf(path, sizeof path, "rm -rf %s", root);
