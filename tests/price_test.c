@@ -199,8 +199,12 @@ static void test_lacking(void **state)
     double *seconds = calloc(lzt_program_get_info(program)->task_count, sizeof *seconds);
     fill(f, program);
     f->price.tokens = 0;
+    uint64_t kept = 0;
     for (uint64_t i = 0; i < f->profile.measurement_count; i++)
-        if (!strncmp(f->profile.measurement[i].name, "swiglu_bwd", 10)) f->profile.measurement[i].name[0] = 'x';
+        if (strncmp(f->profile.measurement[i].name, "swiglu_bwd", 10))
+            f->profile.measurement[kept++] = f->profile.measurement[i];
+    assert_true(kept < f->profile.measurement_count);
+    f->profile.measurement_count = kept;
     assert_int_equal(lzt_price_tasks(program, &f->price, seconds, &err), LZT_ERR_USAGE);
     assert_non_null(strstr(err.message, "has no time \"swiglu_bwd.bf16."));
     assert_non_null(strstr(err.message, "near 96"));

@@ -11,8 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* An object in its place: bytes, and tasks. */
 typedef struct placed {
     uint64_t begin, end;
+    uint32_t first_task, last_task;
 } placed;
 
 typedef struct key {
@@ -39,49 +41,53 @@ static int by_time(const void *a, const void *b)
     return by_size(a, b);
 }
 
-static int by_begin(const void *a, const void *b)
+/* The start of the tightest gap of at least bytes between those that live while o does, or past the last of them.
+ * all[count] are sorted by where they begin. */
+static uint64_t best_gap(const placed *all, uint32_t count, const lzt_object *o, uint64_t bytes)
 {
-    const placed *x = a, *y = b;
-    return x->begin < y->begin ? -1 : x->begin > y->begin;
-}
-
-/* The start of the tightest gap of at least bytes between the live intervals, or past the last of them. */
-static uint64_t best_gap(placed *live, uint32_t live_count, uint64_t bytes)
-{
-    qsort(live, live_count, sizeof *live, by_begin);
     uint64_t cursor = 0, best = UINT64_MAX, best_room = UINT64_MAX;
-    for (uint32_t i = 0; i < live_count; i++) {
-        if (live[i].begin > cursor) {
-            uint64_t room = live[i].begin - cursor;
+    for (uint32_t i = 0; i < count; i++) {
+        if (all[i].last_task < o->first_task || all[i].first_task > o->last_task) continue;
+        if (all[i].begin > cursor) {
+            uint64_t room = all[i].begin - cursor;
             if (room >= bytes && room < best_room) best_room = room, best = cursor;
         }
-        if (live[i].end > cursor) cursor = live[i].end;
+        if (all[i].end > cursor) cursor = all[i].end;
     }
     return best == UINT64_MAX ? cursor : best;
 }
 
+/* Keeps all[count] sorted. Of those that begin alike the order does not matter to a gap. */
+static void insert(placed *all, uint32_t count, placed one)
+{
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (all[middle].begin > one.begin)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    memmove(all + low + 1, all + low, (count - low) * sizeof *all);
+    all[low] = one;
+}
+
 /* Places the objects of keys[count] in that order into offsets[]; returns the peak above 0. */
-static uint64_t place_in_order(const lzt_object *objects, const key *keys, uint32_t count, placed *live,
+static uint64_t place_in_order(const lzt_object *objects, const key *keys, uint32_t count, placed *all,
                                uint64_t *offsets)
 {
     uint64_t peak = 0;
     for (uint32_t i = 0; i < count; i++) {
         const lzt_object *o = &objects[keys[i].index];
-        uint32_t live_count = 0;
-        for (uint32_t k = 0; k < i; k++) {
-            const lzt_object *other = &objects[keys[k].index];
-            if (other->last_task < o->first_task || other->first_task > o->last_task) continue;
-            uint64_t begin = offsets[keys[k].index];
-            live[live_count++] = (placed){begin, begin + align(other->bytes)};
-        }
-        uint64_t begin = best_gap(live, live_count, align(o->bytes));
+        uint64_t bytes = align(o->bytes), begin = best_gap(all, i, o, bytes);
+        insert(all, i, (placed){begin, begin + bytes, o->first_task, o->last_task});
         offsets[keys[i].index] = begin;
-        if (begin + align(o->bytes) > peak) peak = begin + align(o->bytes);
+        if (begin + bytes > peak) peak = begin + bytes;
     }
     return peak;
 }
 
-static void place_space(lzt_program *p, lzt_space space, uint64_t base, key *keys, placed *live, uint64_t *by_size_at,
+static void place_space(lzt_program *p, lzt_space space, uint64_t base, key *keys, placed *all, uint64_t *by_size_at,
                         uint64_t *by_time_at)
 {
     uint32_t count = 0;
@@ -94,9 +100,9 @@ static void place_space(lzt_program *p, lzt_space space, uint64_t base, key *key
         unlimited += align(o->bytes);
     }
     qsort(keys, count, sizeof *keys, by_size);
-    uint64_t size_peak = place_in_order(p->objects, keys, count, live, by_size_at);
+    uint64_t size_peak = place_in_order(p->objects, keys, count, all, by_size_at);
     qsort(keys, count, sizeof *keys, by_time);
-    uint64_t time_peak = place_in_order(p->objects, keys, count, live, by_time_at);
+    uint64_t time_peak = place_in_order(p->objects, keys, count, all, by_time_at);
     const uint64_t *best = size_peak <= time_peak ? by_size_at : by_time_at;
     for (uint32_t i = 0; i < count; i++) p->objects[keys[i].index].offset = base + best[keys[i].index];
     p->info.persistent_bytes[space] = base;
@@ -115,15 +121,15 @@ lzt_status lzt__place(lzt_program *program, const uint64_t base_bytes[LZT_SPACE_
 {
     uint32_t count = program->info.object_count;
     key *keys = malloc((count + 1) * sizeof *keys);
-    placed *live = malloc((count + 1) * sizeof *live);
+    placed *all = malloc((count + 1) * sizeof *all);
     uint64_t *offsets = malloc(2 * (count + 1) * sizeof *offsets);
     lzt_status status = LZT_OK;
-    if (!keys || !live || !offsets)
+    if (!keys || !all || !offsets)
         status = lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory to place %u objects", count);
     for (int space = 0; !status && space < LZT_SPACE_COUNT; space++)
-        place_space(program, (lzt_space)space, base_bytes[space], keys, live, offsets, offsets + count);
+        place_space(program, (lzt_space)space, base_bytes[space], keys, all, offsets, offsets + count);
     free(keys);
-    free(live);
+    free(all);
     free(offsets);
     return status;
 }

@@ -147,12 +147,27 @@ static double seconds_of(const lzt_measurement *m)
     return m->median > 0 ? (double)m->size / m->median : INFINITY;
 }
 
+/* The first measurement that is not before this name: they are in order. */
+static uint64_t first_of(const lzt_profile *profile, lzt_measure kind, const char *name)
+{
+    uint64_t low = 0, high = profile->measurement_count;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        const lzt_measurement *m = &profile->measurement[middle];
+        if (m->kind < kind || (m->kind == kind && strcmp(m->name, name) < 0))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 bool lzt_price_seconds(const lzt_profile *profile, lzt_measure kind, const char *name, uint64_t size, double *seconds)
 {
     const lzt_measurement *below = NULL, *above = NULL; /* the nearest at most, and at least, this size */
-    for (uint64_t i = 0; i < profile->measurement_count; i++) {
+    for (uint64_t i = first_of(profile, kind, name); i < profile->measurement_count; i++) {
         const lzt_measurement *m = &profile->measurement[i];
-        if (m->kind != kind || strcmp(m->name, name)) continue;
+        if (m->kind != kind || strcmp(m->name, name)) break;
         if (m->size <= size) below = m;
         if (m->size >= size && !above) above = m;
     }
