@@ -102,7 +102,7 @@ complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l checkpoint-penalt
 complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l reference-schedule -r -d 'a plan.json, or JSON with selected_edges and gpu_checkpoints'
 complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l lock-reference-edges -d 'keep the reference\'s blocks'
 complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l lock-reference-gpu-checkpoints -d 'keep the reference\'s GPU checkpoints'
-complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l time-limit-sec -r -f -d 'stop searching after this time; 0: never'
+complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l time-limit-sec -r -f -d 'stop searching after this time, HiGHS half a second later; 0: never'
 complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l solver -r -f -a 'auto dp highs' -d 'dynamic programme, or HiGHS where its library is found'
 complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l highs-library -r -d 'libhighs.so; else $LZT_HIGHS, else the system\'s'
 complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l sweep -r -f -d 'solve for a range of budgets in GiB, tier cpu, nvme or gpu (the peak cap): one table, one plot'

@@ -9,7 +9,8 @@
  * is a malformed input or no memory. Results do not depend on the machine, the run or the thread count, except where a
  * time limit cuts a search short.
  *
- * Threads: pure functions, each call on its own data. blocks: until solved or the time limit.
+ * Threads: pure functions, each call on its own data. HiGHS runs in a child process of the call, which has ended when
+ * the call returns (ADR 0023). blocks: until solved or the time limit; HiGHS is stopped LZT_SOLVE_GRACE_S after it.
  */
 #ifndef LAZYTRAIN_SOLVE_H
 #define LAZYTRAIN_SOLVE_H
@@ -29,10 +30,13 @@ typedef enum lzt_solver {
     LZT_SOLVER_HIGHS     /* mixed-integer programme in suffix form, by the HiGHS library found at run time */
 } lzt_solver;
 
+/* Seconds after the time limit in which HiGHS may still answer: it looks at the clock only now and then. */
+#define LZT_SOLVE_GRACE_S 0.5
+
 typedef struct lzt_solve_options {
     uint64_t struct_bytes; /* sizeof this struct */
     lzt_solver solver;
-    double time_limit_s;       /* building the model included; 0: none */
+    double time_limit_s;       /* building the model included, LZT_SOLVE_GRACE_S apart; 0: none */
     const char *highs_library; /* path of libhighs.so; NULL: $LZT_HIGHS, beside the program, the system's */
     uint64_t label_limit;      /* dp: states kept before it gives up exactness; 0: 64 million */
     bool cold_start;           /* highs: begin without the dp's placement (the solvers' tests) */
@@ -57,7 +61,8 @@ typedef struct lzt_solve_result {
 
 /* Places the boundaries of a problem. boundary[N + 1] is written when status is optimal or feasible. The result has
  * passed the checker, and objective_ps is the checker's.
- * Errors: LZT_ERR_USAGE (malformed problem; HiGHS asked for and absent), LZT_ERR_NO_MEMORY. */
+ * Errors: LZT_ERR_USAGE (malformed problem; HiGHS asked for and absent), LZT_ERR_NO_MEMORY, LZT_ERR_INTERNAL (HiGHS
+ * crashed). */
 LZT_EXPORT lzt_status lzt_solve(const lzt_problem *problem, const lzt_solve_options *options, lzt_tier *boundary,
                                 lzt_solve_result *result, lzt_error *err);
 

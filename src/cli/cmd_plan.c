@@ -104,7 +104,7 @@ static const lzt_option options[] = {
      .help = "a plan.json, or JSON with selected_edges and gpu_checkpoints"},
     {.name = "lock-reference-edges", .help = "keep the reference's blocks"},
     {.name = "lock-reference-gpu-checkpoints", .help = "keep the reference's GPU checkpoints"},
-    REAL_OPTION("time-limit-sec", "s", "60", "stop searching after this time; 0: never"),
+    REAL_OPTION("time-limit-sec", "s", "60", "stop searching after this time, HiGHS half a second later; 0: never"),
     {.name = "solver",
      .argument = "NAME",
      .type = LZT_OPTION_CHOICE,

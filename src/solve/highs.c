@@ -1,8 +1,12 @@
 /* HiGHS as a second solver. It gets the suffix form, a placement to begin from and what is left of the time limit; its
  * answer is a placement like any other, which the checker then evaluates. The floating-point bound is taken as proven
- * up to HiGHS's own tolerance: an answer that it calls optimal is reported as optimal. */
+ * up to HiGHS's own tolerance: an answer that it calls optimal is reported as optimal.
+ *
+ * HiGHS looks at the clock only between some of its steps, and not at all in others. So the model is built and solved
+ * in a process of its own, which is stopped where no answer came by the limit and LZT_SOLVE_GRACE_S (ADR 0023). */
 #include "solve/highs_model.h"
 
+#include "base/child.h"
 #include "base/clock.h"
 
 #include <assert.h>
@@ -18,12 +22,23 @@
 typedef struct session {
     const lzt__solve_view *v;
     lzt__highs_library library;
-    lzt__highs_model model;
-    void *highs;
-    double *column;    /* [cols] */
     lzt_tier *start;   /* [n + 1] the warm start */
     uint64_t start_ps; /* its objective; UINT64_MAX: none */
+    /* in the child */
+    lzt__highs_model model;
+    void *highs;
+    double *column; /* [cols] */
 } session;
+
+/* What the child says. */
+typedef struct answer {
+    lzt_status status;
+    lzt_error error;
+    lzt__highs_int verdict;
+    bool found;          /* whether HiGHS has a placement */
+    double bound_ms;     /* -INFINITY: none */
+    lzt_tier boundary[]; /* [n + 1] */
+} answer;
 
 static double seconds_left(const lzt__solve_view *v)
 {
@@ -77,38 +92,66 @@ static lzt_status pass(session *s, lzt_error *err)
     return LZT_OK;
 }
 
-/* HiGHS's lower bound in picoseconds, at least ours. */
-static uint64_t bound_ps(const session *s)
+/* The model, built and solved. Where no time is left to begin, there is no placement. */
+static lzt_status solve_here(session *s, answer *a)
 {
-    double bound_ms = -INFINITY;
+    s->highs = s->library.create();
+    if (!s->highs) return lzt_fail(&a->error, LZT_ERR_NO_MEMORY, "highs", "HiGHS has no memory");
+    lzt_status status = lzt__highs_model_init(s->v, s->library.infinity(s->highs), &s->model, &a->error);
+    if (status) return status;
+    s->column = calloc((size_t)s->model.cols, sizeof *s->column);
+    if (!s->column) return lzt_fail(&a->error, LZT_ERR_NO_MEMORY, "highs", "no memory for the solution");
+    s->library.set_bool(s->highs, "output_flag", 0); /* before anything else: it greets on stdout */
+    status = pass(s, &a->error);
+    if (!status) status = set_options(s, &a->error);
+    if (status || lzt__solve_expired(s->v)) return status;
+    s->library.run(s->highs); /* its outcome is the model status */
+    a->verdict = s->library.model_status(s->highs);
+    a->found = !s->library.get_solution(s->highs, s->column, NULL, NULL, NULL);
+    s->library.get_double(s->highs, "mip_dual_bound", &a->bound_ms);
+    if (a->found) lzt__highs_model_decode(&s->model, s->column, a->boundary);
+    return LZT_OK;
+}
+
+/* The process ends after this, and what it allocated with it. */
+static void child(void *context, void *out)
+{
+    answer *a = out;
+    a->status = solve_here(context, a);
+}
+
+/* HiGHS's lower bound in picoseconds, at least ours. */
+static uint64_t bound_ps(const session *s, const answer *a)
+{
     uint64_t ours = lzt__solve_simple_bound(s->v);
-    s->library.get_double(s->highs, "mip_dual_bound", &bound_ms);
-    if (!(bound_ms > 0) || bound_ms > 1e15) return ours;
-    uint64_t theirs = (uint64_t)(bound_ms * 1e9);
+    if (!(a->bound_ms > 0) || a->bound_ms > 1e15) return ours;
+    uint64_t theirs = (uint64_t)(a->bound_ms * 1e9);
     return theirs > ours ? theirs : ours;
 }
 
 /* The better of HiGHS's placement and the start. */
-static lzt_status take_answer(session *s, lzt_tier *boundary, lzt_solve_result *result, lzt_error *err)
+static lzt_status take_answer(const session *s, const answer *a, lzt_tier *boundary, lzt_solve_result *result,
+                              lzt_error *err)
 {
-    lzt_evaluation e;
-    lzt__highs_int verdict = s->library.model_status(s->highs);
-    bool found = !s->library.get_solution(s->highs, s->column, NULL, NULL, NULL);
-    if (verdict == LZT__HIGHS_INFEASIBLE && s->start_ps == UINT64_MAX) {
+    lzt_evaluation e = {0};
+    bool found = a->found;
+    if (a->verdict == LZT__HIGHS_INFEASIBLE && s->start_ps == UINT64_MAX) {
         result->status = LZT_PLAN_INFEASIBLE;
         return LZT_OK;
     }
-    lzt__highs_model_decode(&s->model, s->column, boundary);
-    lzt_status status = lzt_problem_check(s->v->problem, boundary, NULL, NULL, &e, err);
-    if (status) return status;
-    found = found && !e.violation_count;
-    bool optimal = found && verdict == LZT__HIGHS_OPTIMAL;
+    if (found) {
+        memcpy(boundary, a->boundary, (s->v->n + 1) * sizeof *boundary);
+        lzt_status status = lzt_problem_check(s->v->problem, boundary, NULL, NULL, &e, err);
+        if (status) return status;
+        found = !e.violation_count;
+    }
+    bool optimal = found && a->verdict == LZT__HIGHS_OPTIMAL;
     if (s->start_ps != UINT64_MAX && (!found || s->start_ps < e.objective_ps)) {
         memcpy(boundary, s->start, (s->v->n + 1) * sizeof *boundary);
         e.objective_ps = s->start_ps;
         found = true;
     }
-    result->bound_ps = optimal ? e.objective_ps : bound_ps(s);
+    result->bound_ps = optimal ? e.objective_ps : bound_ps(s, a);
     result->status = LZT_PLAN_LIMIT;
     if (!found) return LZT_OK;
     result->objective_ps = e.objective_ps;
@@ -117,56 +160,40 @@ static lzt_status take_answer(session *s, lzt_tier *boundary, lzt_solve_result *
     return LZT_OK;
 }
 
-/* No time is left for HiGHS: the start is the answer. */
-static void take_start(session *s, lzt_tier *boundary, lzt_solve_result *result)
+static lzt_status solve(session *s, const lzt_solve_options *options, answer *a, size_t answer_bytes,
+                        lzt_tier *boundary, lzt_solve_result *result, lzt_error *err)
 {
-    result->bound_ps = lzt__solve_simple_bound(s->v);
-    result->status = LZT_PLAN_LIMIT;
-    if (s->start_ps == UINT64_MAX) return;
-    memcpy(boundary, s->start, (s->v->n + 1) * sizeof *boundary);
-    result->objective_ps = s->start_ps;
-    if (result->bound_ps > s->start_ps) result->bound_ps = s->start_ps;
-    result->status = result->bound_ps == s->start_ps ? LZT_PLAN_OPTIMAL : LZT_PLAN_FEASIBLE;
-}
-
-static lzt_status solve(session *s, const lzt_solve_options *options, lzt_tier *boundary, lzt_solve_result *result,
-                        lzt_error *err)
-{
+    bool late;
+    uint64_t until_ns = s->v->deadline_ns ? s->v->deadline_ns + (uint64_t)(LZT_SOLVE_GRACE_S * 1e9) : 0;
     s->start_ps = UINT64_MAX;
     lzt_status status = options->cold_start ? LZT_OK : find_start(s, err);
     if (status) return status;
-    s->highs = s->library.create();
-    if (!s->highs) return lzt_fail(err, LZT_ERR_NO_MEMORY, "highs", "HiGHS has no memory");
-    status = lzt__highs_model_init(s->v, s->library.infinity(s->highs), &s->model, err);
-    if (status) return status;
-    s->column = calloc((size_t)s->model.cols, sizeof *s->column);
-    if (!s->column) return lzt_fail(err, LZT_ERR_NO_MEMORY, "highs", "no memory for the solution");
-    s->library.set_bool(s->highs, "output_flag", 0); /* before anything else: it greets on stdout */
-    status = pass(s, err);
-    if (!status) status = set_options(s, err);
-    if (status) return status;
-    if (lzt__solve_expired(s->v)) {
-        take_start(s, boundary, result);
-        return LZT_OK;
+    a->bound_ms = -INFINITY;
+    status = lzt__child_run("HiGHS", child, s, a, answer_bytes, until_ns, &late, err);
+    if (!status && late) *a = (answer){.bound_ms = -INFINITY}; /* it was stopped: what there is, is the start */
+    if (!status && a->status) {
+        status = a->status;
+        if (err) *err = a->error;
     }
-    s->library.run(s->highs); /* its outcome is the model status */
-    return take_answer(s, boundary, result, err);
+    if (!status) return take_answer(s, a, boundary, result, err);
+    lzt_hint(err, "use --solver dp, which needs no HiGHS");
+    return status;
 }
 
 lzt_status lzt__highs_solve(const lzt__solve_view *v, const lzt_solve_options *options, lzt_tier *boundary,
                             lzt_solve_result *result, lzt_error *err)
 {
     session s = {.v = v};
+    size_t answer_bytes = sizeof(answer) + (v->n + 1) * sizeof(lzt_tier);
     lzt_status status = lzt__highs_open(options->highs_library, &s.library, err);
     if (status) return status;
     s.start = calloc(v->n + 1, sizeof *s.start);
-    if (!s.start)
+    answer *a = calloc(1, answer_bytes);
+    if (!s.start || !a)
         status = lzt_fail(err, LZT_ERR_NO_MEMORY, "highs", "no memory for the solution");
     else
-        status = solve(&s, options, boundary, result, err);
-    if (s.highs) s.library.destroy(s.highs);
-    lzt__highs_model_fini(&s.model);
-    free(s.column);
+        status = solve(&s, options, a, answer_bytes, boundary, result, err);
+    free(a);
     free(s.start);
     lzt__highs_close(&s.library);
     return status;
