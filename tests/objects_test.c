@@ -24,7 +24,7 @@ static void put_inputs(void)
     put_text("rows.jsonl", "%s", rows);
 }
 
-/* Every boundary on the host, nothing kept, prefetched: all that can move moves. */
+/* Every boundary and all internals on the host, nothing kept, prefetched: all that can move moves. */
 static void put_streamed_plan(void)
 {
     char *text = get_bytes("out/plan.json", NULL);
@@ -32,7 +32,10 @@ static void put_streamed_plan(void)
     size_t count = json_array_size(boundaries);
     for (size_t i = 1; i + 1 < count; i++)
         json_object_set_new(json_array_get(boundaries, i), "tier", json_string("cpu"));
+    json_t *hosted = json_array();
+    for (size_t l = 0; l + 1 < count; l++) json_array_append_new(hosted, json_integer((json_int_t)l));
     json_object_set_new(plan, "internals", json_array());
+    json_object_set_new(plan, "internals_cpu", hosted);
     json_object_set_new(plan, "weights", json_array());
     json_object_set_new(plan, "head_weights", json_false());
     json_object_set_new(plan, "prefetch_layers", json_integer(2));

@@ -88,7 +88,7 @@ static void random_plan(uint64_t seed, const engine_choice *choice, lzt_plan *pl
     for (uint64_t i = 0; i < plan->layer_count; i++) {
         static const lzt_tier tiers[] = {LZT_TIER_GPU, LZT_TIER_CPU, LZT_TIER_RECOMPUTE};
         plan->boundary[i] = tiers[i ? lzt__rng_below(seed, 1, i, 3) : 2 * lzt__rng_below(seed, 1, 0, 2)];
-        plan->internals[i] = lzt__rng_below(seed, 2, i, 3) == 0;
+        plan->internals[i] = tiers[lzt__rng_below(seed, 2, i, 3)];
         plan->weights[i] = lzt__rng_below(seed, 3, i, 3) == 0;
     }
     plan->head_weights = lzt__rng_below(seed, 4, 0, 2);

@@ -8,6 +8,7 @@
 #include "lazytrain/auto_plan.h"
 #include "lazytrain/step.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,17 +24,22 @@ typedef struct fixture {
     lzt_numerics numerics;
 } fixture;
 
-static void open_family(fixture *f, const char *family, lzt_dtype dtype)
+static void open_path(fixture *f, const char *path, lzt_dtype dtype)
 {
-    char path[256];
     lzt_error err = {0};
-    snprintf(path, sizeof path, "tests/golden/%s", family);
     if (lzt_model_open(path, LZT_MODEL_CONFIG_ONLY, &f->model, &err)) fail_msg("%s: %s", err.where, err.message);
     f->info = lzt_model_get_info(f->model);
     lzt_kern_cpu_options options = LZT_KERN_CPU_OPTIONS_INIT;
     options.threads = 2;
     assert_int_equal(lzt_kern_cpu_create(&options, &f->kern, &err), LZT_OK);
     lzt_numerics_default(f->info, dtype, 96, 1, 2, &f->numerics);
+}
+
+static void open_family(fixture *f, const char *family, lzt_dtype dtype)
+{
+    char path[256];
+    snprintf(path, sizeof path, "tests/golden/%s", family);
+    open_path(f, path, dtype);
 }
 
 static void close_family(fixture *f)
@@ -49,7 +55,7 @@ static void random_plan(const fixture *f, uint64_t seed, lzt_plan *plan)
     for (uint64_t i = 0; i < plan->layer_count; i++) {
         static const lzt_tier tiers[] = {LZT_TIER_GPU, LZT_TIER_CPU, LZT_TIER_RECOMPUTE};
         plan->boundary[i] = tiers[i ? lzt__rng_below(seed, 1, i, 3) : 2 * lzt__rng_below(seed, 1, 0, 2)];
-        plan->internals[i] = lzt__rng_below(seed, 2, i, 3) == 0;
+        plan->internals[i] = tiers[lzt__rng_below(seed, 2, i, 3)];
         plan->weights[i] = lzt__rng_below(seed, 3, i, 3) == 0;
     }
     plan->head_weights = lzt__rng_below(seed, 4, 0, 2);
@@ -122,6 +128,100 @@ static void counts_follow_the_plan(void **state)
         lzt_program_destroy(p);
         lzt_plan_fini(&plan);
     }
+    close_family(&f);
+}
+
+/* Internals on the host cost no forward: the same bytes go down and come up, once a micro-batch, and lie in the host
+ * arena, not in the device's. */
+static void internals_on_the_host_are_moved(void **state)
+{
+    (void)state;
+    static const lzt_tier tiers[] = {LZT_TIER_RECOMPUTE, LZT_TIER_GPU, LZT_TIER_CPU};
+    for (size_t k = 0; k < 4; k++) {
+        fixture f;
+        uint64_t peak[3][LZT_SPACE_COUNT], down[3], up[3], forwards[3], bytes = 0;
+        open_family(&f, families[k], k % 2 ? LZT_DTYPE_BF16 : LZT_DTYPE_F32);
+        for (int t = 0; t < 3; t++) {
+            lzt_plan plan;
+            random_plan(&f, 40 + k, &plan);
+            plan.prefetch_layers = plan.gradient_slots = 1;
+            for (uint64_t l = 0; l < plan.layer_count; l++) plan.internals[l] = tiers[t];
+            lzt_program *p = compile(&f, &plan, LZT_VARIANT_SINGLE, true, 1);
+            const lzt_program_info *info = lzt_program_get_info(p);
+            for (int space = 0; space < LZT_SPACE_COUNT; space++) peak[t][space] = info->peak_bytes[space];
+            down[t] = info->link_bytes[LZT_LANE_D2H];
+            up[t] = info->link_bytes[LZT_LANE_H2D];
+            forwards[t] = info->layer_forwards;
+            lzt_program_destroy(p);
+            lzt_plan_fini(&plan);
+        }
+        for (uint32_t l = 0; l < f.info->layer_count; l++) {
+            lzt_layer_size size;
+            lzt_layer_get_size(f.info, l, f.numerics.dtype, &size);
+            bytes += (uint64_t)(size.internals_bytes * (double)f.numerics.micro_batch_tokens);
+        }
+        assert_true(bytes > 0);
+        assert_int_equal(down[2], down[1] + bytes);
+        assert_int_equal(up[2], up[1] + bytes);
+        assert_int_equal(forwards[2], forwards[1]);
+        assert_int_equal(forwards[2], forwards[0] - f.info->layer_count);
+        assert_true(peak[2][LZT_SPACE_HOST] >= peak[1][LZT_SPACE_HOST] + bytes);
+        assert_true(peak[2][LZT_SPACE_DEVICE] < peak[1][LZT_SPACE_DEVICE]);
+        close_family(&f);
+    }
+}
+
+/* The one object of a layer without kernels moves as a whole, whatever the parts that it is made and used in. */
+static void layers_without_kernels_are_moved(void **state)
+{
+    (void)state;
+    fixture f;
+    open_path(&f, "examples/qwen3.6-27b-metamathqa/model/config.json", LZT_DTYPE_BF16);
+    for (uint64_t splits = 1; splits <= 3; splits++) {
+        lzt_error err = {0};
+        lzt_plan plan;
+        uint64_t bytes = 0, moved = 0;
+        random_plan(&f, splits, &plan);
+        plan.numerics.layer_splits = splits;
+        lzt_program *p = compile(&f, &plan, LZT_VARIANT_SINGLE, true, 1);
+        const lzt_program_info *info = lzt_program_get_info(p);
+        if (lzt_program_verify(p, &err)) fail_msg("%s: %s", err.where, err.message);
+        assert_int_equal(info->layer_forwards, lzt_plan_layer_forwards(&plan));
+        for (uint32_t i = 0; i < info->task_count; i++)
+            if (!strncmp(info->task[i].name, "up.internals.", 13))
+                moved += info->operand[info->task[i].first_operand].bytes;
+        for (uint32_t l = 0; l < f.info->layer_count; l++) {
+            lzt_layer_size size;
+            lzt_layer_get_size(f.info, l, LZT_DTYPE_BF16, &size);
+            if (plan.internals[l] == LZT_TIER_CPU)
+                bytes += (uint64_t)ceil(size.internals_bytes) * f.numerics.micro_batch_tokens;
+        }
+        assert_true(bytes > 0);
+        assert_int_equal(moved, bytes);
+        lzt_program_destroy(p);
+        lzt_plan_fini(&plan);
+    }
+    close_family(&f);
+}
+
+static void internals_on_nvme_are_refused(void **state)
+{
+    (void)state;
+    fixture f;
+    lzt_plan plan;
+    lzt_error err = {0};
+    lzt_state_layout *layout;
+    lzt_program *program = NULL;
+    open_family(&f, "llama3", LZT_DTYPE_F32);
+    random_plan(&f, 1, &plan);
+    plan.internals[1] = LZT_TIER_NVME;
+    assert_int_equal(lzt_state_layout_create(f.info, &plan.numerics, true, &layout, &err), LZT_OK);
+    lzt_step_options options = {.model = f.info, .plan = &plan, .layout = layout, .kern = f.kern, .micro_batches = 1};
+    assert_int_equal(lzt_step_compile(&options, &program, &err), LZT_ERR_USAGE);
+    assert_non_null(strstr(err.message, "internals of layer 1 lie on nvme"));
+    assert_null(program);
+    lzt_state_layout_destroy(layout);
+    lzt_plan_fini(&plan);
     close_family(&f);
 }
 
@@ -217,8 +317,13 @@ static void auto_plan_fits_every_cap(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_plans_verify),       cmocka_unit_test(counts_follow_the_plan),
-        cmocka_unit_test(each_dependency_is_needed), cmocka_unit_test(simulation_respects_dependencies),
+        cmocka_unit_test(random_plans_verify),
+        cmocka_unit_test(counts_follow_the_plan),
+        cmocka_unit_test(internals_on_the_host_are_moved),
+        cmocka_unit_test(layers_without_kernels_are_moved),
+        cmocka_unit_test(internals_on_nvme_are_refused),
+        cmocka_unit_test(each_dependency_is_needed),
+        cmocka_unit_test(simulation_respects_dependencies),
         cmocka_unit_test(auto_plan_fits_every_cap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

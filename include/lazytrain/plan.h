@@ -10,7 +10,8 @@
  *
  * Boundaries are 0..N: boundary i is the input of layer i, boundary N the output of the last. A recomputed boundary is
  * rebuilt in backward from the nearest kept one before it; a recomputed boundary 0 from the batch's ids. `internals`
- * are the layers whose intermediate activations stay on the device, so that backward does not run them forward again.
+ * says where a layer's intermediate activations wait for its backward: on the device (GPU), on the host (CPU: down
+ * after its forward, up ahead of its backward), or nowhere (RECOMPUTE: backward runs the layer forward again).
  * `weights` are the layers whose weights stay on the device from their first use in a step to their last; the others
  * are uploaded once in forward and once in backward.
  *
@@ -99,7 +100,7 @@ typedef struct lzt_plan {
     lzt_numerics numerics;
 
     lzt_tier *boundary;       /* [layer_count + 1] */
-    bool *internals;          /* [layer_count] */
+    lzt_tier *internals;      /* [layer_count] NVME is refused when the plan is run */
     bool *weights;            /* [layer_count] */
     bool head_weights;        /* the head's table stays from micro-batch to micro-batch */
     uint64_t prefetch_layers; /* units whose upload may be in flight ahead of compute: >= 1 */
@@ -123,8 +124,8 @@ typedef struct lzt_plan {
     lzt_step_model *step; /* the real step's, owned; NULL in other plans. The objective is then the simulated step */
 } lzt_plan;
 
-/* An all-on-device plan for layer_count layers: numerics zero but for F32, one prefetched layer, one gradient slot.
- * Errors: LZT_ERR_USAGE (no layers, or too many), LZT_ERR_NO_MEMORY. */
+/* A plan for layer_count layers with every boundary on the device, no internals and no weights: numerics zero but for
+ * F32, one prefetched layer, one gradient slot. Errors: LZT_ERR_USAGE (no layers, or too many), LZT_ERR_NO_MEMORY. */
 LZT_EXPORT lzt_status lzt_plan_init(lzt_plan *plan, uint64_t layer_count, lzt_error *err);
 LZT_EXPORT void lzt_plan_fini(lzt_plan *plan); /* a zeroed plan is allowed */
 LZT_EXPORT lzt_status lzt_plan_copy(lzt_plan *to, const lzt_plan *from, lzt_error *err);
@@ -162,7 +163,8 @@ LZT_EXPORT lzt_status lzt_plan_check(const lzt_plan *plan, lzt_violation_fn *not
 LZT_EXPORT lzt_status lzt_plan_table(const lzt_plan *plan, char **text, lzt_error *err);
 LZT_EXPORT lzt_status lzt_plan_explain(const lzt_plan *plan, char **text, lzt_error *err);
 
-/* Layer forwards of one micro-batch: N + the recomputed boundaries + the layers without kept internals. */
+/* Layer forwards of one micro-batch: N + the recomputed boundaries + the layers whose internals are made again.
+ */
 LZT_EXPORT uint64_t lzt_plan_layer_forwards(const lzt_plan *plan);
 
 #ifdef __cplusplus

@@ -5,17 +5,17 @@
  * totals follow by adding what its placement does, so that a plan is checked by hand: see `lazytrain explain`. A step
  * has two windows, each with the traffic that really runs in it:
  *
- *     forward    compute: layer forwards              h2d: weights            d2h: boundaries that leave
- *                host: the pending optimizer step
+ *     forward    compute: layer forwards              h2d: weights            d2h: boundaries and internals that
+ *                host: the pending optimizer step                                  leave
  *     backward   compute: head, forwards again,       h2d: head's table,      d2h: gradients
  *                recomputed layers, backwards         weights not kept,
- *                host: norms, sums of gradients       boundaries that return
+ *                host: norms, sums of gradients       boundaries and internals that return
  *
  * The sums bound the step's time from below. No lane does its work in less; and the loss lies between the windows:
  * before it come the forward's compute, every forward upload and every update of a weight, after it the backward's
- * compute, every gradient's way down and every norm. (Boundaries may still leave, and backward's uploads already come,
- * on the other side of it.) So bound_ps is the longest lane, or the longest of those before plus the longest of those
- * after.
+ * compute, every gradient's way down and every norm. (Boundaries and internals may still leave, and backward's uploads
+ * already come, on the other side of it.) So bound_ps is the longest lane, or the longest of those before plus the
+ * longest of those after.
  *
  * Memory: `least_bytes` is what is alive at one moment, the head's, at the very least. The peak of a plan is its
  * compiled program's own, never less.
@@ -57,6 +57,7 @@ typedef struct lzt_step_layer {
     uint64_t upload_ps;   /* its weights */
     uint64_t gradient_ps; /* its gradients, down */
     uint64_t internals_bytes, weight_bytes;
+    uint64_t internals_down_ps, internals_up_ps; /* its internals, to the host and back */
 } lzt_step_layer;
 
 typedef struct lzt_step_model {
@@ -90,9 +91,9 @@ LZT_EXPORT lzt_status lzt_step_model_copy(lzt_step_model *to, const lzt_step_mod
 /* Numbers in range, so that no sum overflows. Errors: LZT_ERR_USAGE with the key. */
 LZT_EXPORT lzt_status lzt_step_model_validate(const lzt_step_model *model, lzt_error *err);
 
-/* Adds up a placement: tiers [layer_count + 1], internals and weights [layer_count]. Exact. Boundaries on nvme count as
+/* Adds up a placement: tiers [layer_count + 1], internals and weights [layer_count]. Exact. What lies on nvme counts as
  * on the host. */
-LZT_EXPORT void lzt_step_model_sum(const lzt_step_model *model, const lzt_tier *boundary, const bool *internals,
+LZT_EXPORT void lzt_step_model_sum(const lzt_step_model *model, const lzt_tier *boundary, const lzt_tier *internals,
                                    const bool *weights, lzt_step_sum *sum);
 
 #ifdef __cplusplus

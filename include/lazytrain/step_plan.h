@@ -12,8 +12,8 @@
  * Status. LZT_PLAN_OPTIMAL: the surrogate is solved, and no candidate that could win was left out. LZT_PLAN_FEASIBLE:
  * the time limit came first. Either way bound_ps holds for all plans, of which the objective may be above it.
  *
- * What the step program cannot execute is no candidate: boundaries and internals on nvme, internals on the host
- * (lzt_step_advise prices the last).
+ * What the step program cannot execute is no candidate: boundaries and internals on nvme. Internals on the host it
+ * executes, but no candidate and no bound has them yet.
  *
  *     lzt_step_search *search;
  *     lzt_step_search_create(&options, &search, &err);          one for all budgets: what is simulated is remembered
@@ -102,9 +102,10 @@ typedef struct lzt_step_advice {
     lzt_resource binds;                   /* more of it shortens the step most; compute where nothing does */
     uint64_t more_ps[LZT_RESOURCE_COUNT]; /* the step with one more unit of each; the plan is found anew */
     bool capped[LZT_RESOURCE_COUNT];      /* false: there was no cap, or no rate, to raise */
-    double internals_trip_ms;  /* of a layer, on average: its internals to the host and back, which no step */
-    double internals_again_ms; /* program can do yet; against making them again */
-    double internals_drive_ms, boundary_drive_ms; /* the same to the drive and back; 0: the profile has no drive */
+    double internals_trip_ms;             /* of a layer, on average: the copies of its internals to the host and back */
+    double internals_again_ms;            /* against making them again */
+    double internals_drive_ms, boundary_drive_ms; /* the same to the drive and back, which no step program can do yet;
+                                                     0: the profile has no drive */
 } lzt_step_advice;
 
 /* Solves again with each resource nudged; the caps' time limit holds for each. */

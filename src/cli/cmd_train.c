@@ -109,17 +109,20 @@ static lzt_status save_final(const lzt_session *s, lzt_error *err)
 
 static void say_plan(const lzt_session *s)
 {
-    uint64_t n = s->plan.layer_count, internals = 0, weights = 0, tier[LZT_TIER_COUNT] = {0};
+    uint64_t n = s->plan.layer_count, internals[LZT_TIER_COUNT] = {0}, weights = 0, tier[LZT_TIER_COUNT] = {0};
     for (uint64_t i = 0; i < n; i++) {
-        internals += s->plan.internals[i];
+        internals[s->plan.internals[i]]++;
         weights += s->plan.weights[i];
     }
     for (uint64_t i = 0; i <= n; i++) tier[s->plan.boundary[i]]++;
     lzt_talk("plan: %llu boundaries on the device, %llu on the host, %llu recomputed; internals of %llu and weights of "
              "%llu of %llu layers stay",
              (unsigned long long)tier[LZT_TIER_GPU], (unsigned long long)tier[LZT_TIER_CPU],
-             (unsigned long long)tier[LZT_TIER_RECOMPUTE], (unsigned long long)internals, (unsigned long long)weights,
-             (unsigned long long)n);
+             (unsigned long long)tier[LZT_TIER_RECOMPUTE], (unsigned long long)internals[LZT_TIER_GPU],
+             (unsigned long long)weights, (unsigned long long)n);
+    if (internals[LZT_TIER_CPU])
+        lzt_talk("      internals of %llu layers go to the host and come back",
+                 (unsigned long long)internals[LZT_TIER_CPU]);
     lzt_talk(
         "memory: %.1f MiB on the device, %.1f MiB on the host; %llu layer forwards and %llu uploads a micro-batch of "
         "%llu tokens",

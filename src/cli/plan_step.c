@@ -137,13 +137,11 @@ static void print_advice(const step_job *job, const lzt_plan *plan)
         else
             printf(" has no cap\n");
     }
-    printf("\nNot executed yet, so no plan has it: internals on the host, anything on the drive. To the host and back "
-           "internals "
-           "take\n"
-           "%.3f ms a layer on the link, made again %.3f ms of compute.\n",
+    printf("\nA layer's internals take %.3f ms of copies to the host and back; made again, %.3f ms of compute.\n",
            a->internals_trip_ms, a->internals_again_ms);
     if (a->boundary_drive_ms > 0)
-        printf("To the drive and back: %.3f ms a layer's internals, %.3f ms a boundary (to the host and back %.3f).\n",
+        printf("Not executed yet, so no plan has it: the drive. There and back %.3f ms a layer's internals, %.3f ms a "
+               "boundary (to the host and back %.3f).\n",
                a->internals_drive_ms, a->boundary_drive_ms,
                lzt_ms(plan->step->boundary_down_ps + plan->step->boundary_up_ps));
     if (!p->objective_ps) {
@@ -227,7 +225,7 @@ static lzt_status plan_once(const lzt_args *args, step_job *job, lzt_error *err)
 typedef struct sweep_row {
     double gib;
     lzt_step_plan_result result;
-    uint64_t device_bytes, host_bytes, internals, weights, tier[LZT_TIER_COUNT];
+    uint64_t device_bytes, host_bytes, internals[LZT_TIER_COUNT], weights, tier[LZT_TIER_COUNT];
 } sweep_row;
 
 static lzt_status solve_row(step_job *job, const lzt_sweep *sweep, sweep_row *row, lzt_error *err)
@@ -241,7 +239,7 @@ static lzt_status solve_row(step_job *job, const lzt_sweep *sweep, sweep_row *ro
     row->host_bytes = plan.host_bytes;
     for (uint64_t i = 0; i <= plan.layer_count; i++) row->tier[plan.boundary[i]]++;
     for (uint64_t i = 0; i < plan.layer_count; i++) {
-        row->internals += plan.internals[i];
+        row->internals[plan.internals[i]]++;
         row->weights += plan.weights[i];
     }
     lzt_plan_fini(&plan);
@@ -250,27 +248,28 @@ static lzt_status solve_row(step_job *job, const lzt_sweep *sweep, sweep_row *ro
 
 static json_t *row_json(const sweep_row *r)
 {
-    return json_pack("{s:f, s:s, s:f, s:f, s:I, s:I, s:f, s:{s:I, s:I, s:I, s:I, s:I}}", "budget_gib", r->gib, "status",
-                     lzt_plan_status_name(r->result.status), "objective_ms", lzt_ms(r->result.objective_ps), "bound_ms",
-                     lzt_ms(r->result.bound_ps), "device_bytes", (json_int_t)r->device_bytes, "host_bytes",
+    return json_pack("{s:f, s:s, s:f, s:f, s:I, s:I, s:f, s:{s:I, s:I, s:I, s:I, s:I, s:I}}", "budget_gib", r->gib,
+                     "status", lzt_plan_status_name(r->result.status), "objective_ms", lzt_ms(r->result.objective_ps),
+                     "bound_ms", lzt_ms(r->result.bound_ps), "device_bytes", (json_int_t)r->device_bytes, "host_bytes",
                      (json_int_t)r->host_bytes, "solve_seconds", r->result.solve_seconds, "counts", "gpu",
                      (json_int_t)r->tier[LZT_TIER_GPU], "cpu", (json_int_t)r->tier[LZT_TIER_CPU], "recomputed",
-                     (json_int_t)r->tier[LZT_TIER_RECOMPUTE], "internals", (json_int_t)r->internals, "weights",
-                     (json_int_t)r->weights);
+                     (json_int_t)r->tier[LZT_TIER_RECOMPUTE], "internals", (json_int_t)r->internals[LZT_TIER_GPU],
+                     "internals_cpu", (json_int_t)r->internals[LZT_TIER_CPU], "weights", (json_int_t)r->weights);
 }
 
 static void print_rows(const lzt_sweep *sweep, const sweep_row *rows, int count)
 {
-    printf("%s GiB      Step ms     Bound ms   Device MiB     Host MiB   GPU   CPU Again Internals Weights  Status\n",
+    printf("%s GiB      Step ms     Bound ms   Device MiB     Host MiB   GPU   CPU Again Internals  Hosted Weights  "
+           "Status\n",
            sweep->tier);
     for (int i = 0; i < count; i++) {
         const sweep_row *r = &rows[i];
         printf("%-9.6g %10.3f %12.3f %12.1f %12.1f %5" PRIu64 " %5" PRIu64 " %5" PRIu64 " %9" PRIu64 " %7" PRIu64
-               "  %s\n",
+               " %7" PRIu64 "  %s\n",
                r->gib, lzt_ms(r->result.objective_ps), r->device_bytes ? lzt_ms(r->result.bound_ps) : 0,
                (double)r->device_bytes / 1048576.0, (double)r->host_bytes / 1048576.0, r->tier[LZT_TIER_GPU],
-               r->tier[LZT_TIER_CPU], r->tier[LZT_TIER_RECOMPUTE], r->internals, r->weights,
-               lzt_plan_status_name(r->result.status));
+               r->tier[LZT_TIER_CPU], r->tier[LZT_TIER_RECOMPUTE], r->internals[LZT_TIER_GPU],
+               r->internals[LZT_TIER_CPU], r->weights, lzt_plan_status_name(r->result.status));
     }
 }
 

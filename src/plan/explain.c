@@ -65,6 +65,22 @@ static void put_layer_list(FILE *out, const char *name, const bool *set, uint64_
     fprintf(out, "]\n");
 }
 
+/* The layers whose internals are at the tier. */
+static void put_internals(FILE *out, const char *name, const lzt_plan *plan, lzt_tier tier, bool always)
+{
+    const char *comma = "";
+    uint64_t count = 0;
+    for (uint64_t l = 0; l < plan->layer_count; l++) count += plan->internals[l] == tier;
+    if (!count && !always) return;
+    fprintf(out, "%-38s [", name);
+    for (uint64_t l = 0; l < plan->layer_count; l++) {
+        if (plan->internals[l] != tier) continue;
+        fprintf(out, "%s%" PRIu64, comma, l);
+        comma = ", ";
+    }
+    fprintf(out, "]\n");
+}
+
 static void put_rank(FILE *out, const lzt_plan_source *s)
 {
     if (!s->world_size) return;
@@ -230,7 +246,9 @@ static void put_step_plan(FILE *out, const lzt_plan *plan, const lzt_evaluation 
     row(out, "Boundaries gpu / cpu / nvme / recompute", "%" PRIu64 " / %" PRIu64 " / %" PRIu64 " / %" PRIu64,
         e->count[0], e->count[1], e->count[2], e->count[3]);
     put_lists(out, plan);
-    put_layer_list(out, "Layers whose internals stay", plan->internals, plan->layer_count);
+    put_internals(out, "Layers whose internals stay", plan, LZT_TIER_GPU, true);
+    put_internals(out, "Layers whose internals go to the host", plan, LZT_TIER_CPU, false);
+    put_internals(out, "Layers whose internals go to nvme", plan, LZT_TIER_NVME, false);
     put_layer_list(out, "Layers whose weights stay", plan->weights, plan->layer_count);
     row(out, "Head weights stay", "%s", plan->head_weights ? "yes" : "no");
     row(out, "Prefetched layers / gradient slots", "%" PRIu64 " / %" PRIu64, plan->prefetch_layers,

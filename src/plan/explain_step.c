@@ -74,11 +74,18 @@ static const char *boundary_words(const lzt_plan *plan, uint64_t i)
     return i ? "recompute" : "from ids";
 }
 
+static const char *internals_word(lzt_tier tier)
+{
+    static const char *const word[LZT_TIER_COUNT] = {"stay", "host", "nvme", "go"};
+    return word[tier];
+}
+
 /* A line a layer: its window in forward and in backward, and the traffic of each. */
 static void put_layers(FILE *out, const lzt_plan *plan)
 {
     const lzt_step_model *m = plan->step;
-    fprintf(out, "\nWindows of a micro-batch: compute ms | weights up, boundary and gradients down or up, ms\n");
+    fprintf(out,
+            "\nWindows of a micro-batch: compute ms | weights up, boundary, internals and gradients down or up, ms\n");
     fprintf(out, "  %5s %-10s %10s %8s %8s | %-9s %10s %10s %8s %8s %8s | %10s %10s\n", "layer", "input", "forward",
             "up", "down", "internals", "again", "backward", "up", "return", "down", "internals", "weights");
     for (uint64_t l = 0; l < plan->layer_count; l++) {
@@ -86,14 +93,17 @@ static void put_layers(FILE *out, const lzt_plan *plan)
         bool moved = plan->boundary[l] == LZT_TIER_CPU || plan->boundary[l] == LZT_TIER_NVME;
         bool back = moved || (!l && plan->boundary[l] == LZT_TIER_RECOMPUTE);
         bool leaves = l + 1 < plan->layer_count && plan->boundary[l + 1] == LZT_TIER_CPU;
-        uint64_t again = plan->internals[l] ? 0 : x->again_ps;
+        bool away = plan->internals[l] == LZT_TIER_CPU || plan->internals[l] == LZT_TIER_NVME;
+        uint64_t again = plan->internals[l] == LZT_TIER_RECOMPUTE ? x->again_ps : 0;
+        uint64_t down = (leaves ? m->boundary_down_ps : 0) + (away ? x->internals_down_ps : 0);
+        uint64_t back_ps = (back ? m->boundary_up_ps : 0) + (away ? x->internals_up_ps : 0);
         if (l + 1 < plan->layer_count && plan->boundary[l + 1] == LZT_TIER_RECOMPUTE) again += x->recompute_ps;
-        fprintf(
-            out, "  %5" PRIu64 " %-10s %10.3f %8.3f %8.3f | %-9s %10.3f %10.3f %8.3f %8.3f %8.3f | %7.1fMiB %7.1fMiB\n",
-            l, boundary_words(plan, l), lzt_ms(x->forward_ps), lzt_ms(x->upload_ps),
-            leaves ? lzt_ms(m->boundary_down_ps) : 0, plan->internals[l] ? "stay" : "go", lzt_ms(again),
-            lzt_ms(x->backward_ps), plan->weights[l] ? 0 : lzt_ms(x->upload_ps), back ? lzt_ms(m->boundary_up_ps) : 0,
-            lzt_ms(x->gradient_ps), mib(x->internals_bytes), mib(x->weight_bytes));
+        fprintf(out,
+                "  %5" PRIu64 " %-10s %10.3f %8.3f %8.3f | %-9s %10.3f %10.3f %8.3f %8.3f %8.3f | %7.1fMiB %7.1fMiB\n",
+                l, boundary_words(plan, l), lzt_ms(x->forward_ps), lzt_ms(x->upload_ps), lzt_ms(down),
+                internals_word(plan->internals[l]), lzt_ms(again), lzt_ms(x->backward_ps),
+                plan->weights[l] ? 0 : lzt_ms(x->upload_ps), lzt_ms(back_ps), lzt_ms(x->gradient_ps),
+                mib(x->internals_bytes), mib(x->weight_bytes));
     }
 }
 

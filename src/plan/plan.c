@@ -32,9 +32,12 @@ lzt_status lzt_plan_init(lzt_plan *plan, uint64_t layer_count, lzt_error *err)
     plan->boundary = calloc(layer_count + 1, sizeof *plan->boundary);
     plan->internals = calloc(layer_count, sizeof *plan->internals);
     plan->weights = calloc(layer_count, sizeof *plan->weights);
-    if (plan->boundary && plan->internals && plan->weights) return LZT_OK;
-    lzt_plan_fini(plan);
-    return lzt_fail(err, LZT_ERR_NO_MEMORY, "plan", "no memory for a plan of %" PRIu64 " layers", layer_count);
+    if (!plan->boundary || !plan->internals || !plan->weights) {
+        lzt_plan_fini(plan);
+        return lzt_fail(err, LZT_ERR_NO_MEMORY, "plan", "no memory for a plan of %" PRIu64 " layers", layer_count);
+    }
+    for (uint64_t l = 0; l < layer_count; l++) plan->internals[l] = LZT_TIER_RECOMPUTE;
+    return LZT_OK;
 }
 
 void lzt_plan_fini(lzt_plan *plan)
@@ -121,7 +124,7 @@ uint64_t lzt_plan_layer_forwards(const lzt_plan *plan)
 {
     uint64_t count = plan->layer_count;
     for (uint64_t i = 1; i <= plan->layer_count; i++) count += plan->boundary[i] == LZT_TIER_RECOMPUTE;
-    for (uint64_t i = 0; i < plan->layer_count; i++) count += !plan->internals[i];
+    for (uint64_t i = 0; i < plan->layer_count; i++) count += plan->internals[i] == LZT_TIER_RECOMPUTE;
     return count;
 }
 

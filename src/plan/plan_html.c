@@ -81,15 +81,28 @@ static void put_blocks(FILE *out, const lzt_plan *plan, double y)
     }
 }
 
-static void put_layer_set(FILE *out, const lzt_plan *plan, const bool *set, const char *name, const char *cls, double y)
+/* A row of marks, one a layer. */
+static void put_layer_mark(FILE *out, const lzt_plan *plan, uint64_t l, const char *cls, const char *name,
+                           const char *what, double y)
 {
-    fprintf(out, "<text class=\"lane\" x=\"%d\" y=\"%.0f\">%s</text>\n", LZT__CHART_LEFT - 10, y + 11, name);
+    if (!l) fprintf(out, "<text class=\"lane\" x=\"%d\" y=\"%.0f\">%s</text>\n", LZT__CHART_LEFT - 10, y + 11, name);
+    fprintf(out,
+            "<rect class=\"%s\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"14\" rx=\"2\"><title>layer %" PRIu64
+            ": %s %s</title></rect>\n",
+            cls, lzt__chart_x(plan, (double)l + 0.5) - lzt__chart_cell(plan) / 2, y, lzt__chart_cell(plan), l, name,
+            what);
+}
+
+static void put_layer_sets(FILE *out, const lzt_plan *plan, double y)
+{
+    static const char *const cls[LZT_TIER_COUNT] = {"gpu", "cpu", "nvme", "track"};
+    static const char *const what[LZT_TIER_COUNT] = {"stay", "go to the host and come back", "go to nvme and come back",
+                                                     "do not stay"};
     for (uint64_t l = 0; l < plan->layer_count; l++)
-        fprintf(out,
-                "<rect class=\"%s\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"14\" rx=\"2\"><title>layer %" PRIu64
-                ": %s %s</title></rect>\n",
-                set[l] ? cls : "track", lzt__chart_x(plan, (double)l + 0.5) - lzt__chart_cell(plan) / 2, y,
-                lzt__chart_cell(plan), l, name, set[l] ? "stay" : "do not stay");
+        put_layer_mark(out, plan, l, cls[plan->internals[l]], "internals", what[plan->internals[l]], y);
+    for (uint64_t l = 0; l < plan->layer_count; l++)
+        put_layer_mark(out, plan, l, plan->weights[l] ? "gpu" : "track", "weights",
+                       plan->weights[l] ? "stay" : "do not stay", y + 20);
 }
 
 static void put_map(FILE *out, const lzt_plan *plan)
@@ -103,10 +116,7 @@ static void put_map(FILE *out, const lzt_plan *plan)
     lzt__chart_begin(out, LZT__CHART_WIDTH, height, "Boundaries by tier");
     if (plan->problem) put_times(out, plan);
     put_lanes(out, plan, strip);
-    if (!plan->problem) {
-        put_layer_set(out, plan, plan->internals, "internals", "gpu", strip + lanes + 2);
-        put_layer_set(out, plan, plan->weights, "weights", "cpu", strip + lanes + 22);
-    }
+    if (!plan->problem) put_layer_sets(out, plan, strip + lanes + 2);
     put_blocks(out, plan, strip + lanes + more);
     lzt__chart_axis(out, plan, height - 6);
     fputs("</svg></section>\n", out);

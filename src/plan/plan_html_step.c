@@ -84,21 +84,28 @@ typedef struct share {
     double compute, up, down;
 } share;
 
+static bool internals_leave(const lzt_plan *plan, uint64_t l)
+{
+    return plan->internals[l] == LZT_TIER_CPU || plan->internals[l] == LZT_TIER_NVME;
+}
+
 static share forward_of(const lzt_plan *plan, uint64_t l)
 {
     const lzt_step_layer *x = &plan->step->layer[l];
     bool leaves = l + 1 < plan->layer_count && plan->boundary[l + 1] == LZT_TIER_CPU;
-    return (share){lzt_ms(x->forward_ps), lzt_ms(x->upload_ps), leaves ? lzt_ms(plan->step->boundary_down_ps) : 0};
+    uint64_t down = (leaves ? plan->step->boundary_down_ps : 0) + (internals_leave(plan, l) ? x->internals_down_ps : 0);
+    return (share){lzt_ms(x->forward_ps), lzt_ms(x->upload_ps), lzt_ms(down)};
 }
 
 static share backward_of(const lzt_plan *plan, uint64_t l)
 {
     const lzt_step_layer *x = &plan->step->layer[l];
-    uint64_t compute = x->backward_ps + (plan->internals[l] ? 0 : x->again_ps);
+    uint64_t compute = x->backward_ps + (plan->internals[l] == LZT_TIER_RECOMPUTE ? x->again_ps : 0);
     bool moved = plan->boundary[l] == LZT_TIER_CPU || plan->boundary[l] == LZT_TIER_NVME;
     bool back = moved || (!l && plan->boundary[l] == LZT_TIER_RECOMPUTE);
     if (l + 1 < plan->layer_count && plan->boundary[l + 1] == LZT_TIER_RECOMPUTE) compute += x->recompute_ps;
     uint64_t up = (plan->weights[l] ? 0 : x->upload_ps) + (back ? plan->step->boundary_up_ps : 0);
+    if (internals_leave(plan, l)) up += x->internals_up_ps;
     return (share){lzt_ms(compute), lzt_ms(up), lzt_ms(x->gradient_ps)};
 }
 
@@ -142,8 +149,8 @@ static void put_layer_window(FILE *out, const lzt_plan *plan, share (*of)(const 
 static void put_layers(FILE *out, const lzt_plan *plan)
 {
     static const char *const cls[] = {"gpu", "nvme", "cpu"};
-    static const char *const name[] = {"compute", "up: weights, boundaries that return",
-                                       "down: boundaries that leave, gradients"};
+    static const char *const name[] = {"compute", "up: weights, boundaries and internals that return",
+                                       "down: boundaries and internals that leave, gradients"};
     fputs("<section><h2>Layer by layer</h2>\n<p>Of a micro-batch. A line above its bar is traffic that this layer's "
           "compute cannot "
           "hide alone.</p>\n",

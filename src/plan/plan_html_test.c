@@ -148,13 +148,15 @@ static void a_step_plan(void **state)
     free(plan.problem);
     plan.problem = NULL;
     plan.status = LZT_PLAN_NOT_SOLVED;
-    plan.internals[4] = true;
+    plan.internals[4] = LZT_TIER_GPU;
+    plan.internals[3] = LZT_TIER_CPU;
     write_page(&plan, NULL, 0);
     is_balanced();
     loads_nothing();
     assert_int_equal(count("<title>boundary "), LAYERS + 1);
     assert_int_equal(count("<title>layer 4: internals stay<"), 1);
-    assert_int_equal(count(": internals do not stay<"), LAYERS - 1);
+    assert_int_equal(count("<title>layer 3: internals go to the host and come back<"), 1);
+    assert_int_equal(count(": internals do not stay<"), LAYERS - 2);
     assert_int_equal(count("<title>window "), 0);
     lzt_plan_fini(&plan);
 }

@@ -12,8 +12,9 @@
 /* The top-level keys, in order of writing; a trailing '?' marks those that a plan may lack. The last two lines are
  * derived from the others when a plan is written, and ignored when it is read. */
 #define LZT__PLAN_KEYS                                                                                                 \
-    "format version model numerics boundaries internals? weights? head_weights? prefetch_layers? gradient_slots? "     \
-    "state? planned? status? solver? objective_ms? bound_ms? solve_seconds? source? problem? "                         \
+    "format version model numerics boundaries internals? internals_cpu? internals_nvme? weights? head_weights? "       \
+    "prefetch_layers? gradient_slots? state? planned? status? solver? objective_ms? bound_ms? solve_seconds? source? " \
+    "problem? "                                                                                                        \
     "step? "                                                                                                           \
     "gap? counts? recompute_ms? exposed_ms? tiebreak_ms? penalty_ms? transfer_ms? used_bytes? window_total_bytes? "    \
     "mandatory_total_bytes? advice?"

@@ -90,6 +90,26 @@ static void read_indices(const lzt__json_node *list, bool *set, uint64_t count)
     }
 }
 
+/* `internals` and its like: a layer is in one of them at most. */
+static void read_internals(const lzt__json_node *root, const char *key, lzt_tier tier, lzt_plan *plan)
+{
+    if (!lzt__json_has(root, key)) return;
+    lzt__json_node list = lzt__json_member(root, key);
+    uint64_t length = lzt__json_length(&list, 0, plan->layer_count), least = 0;
+    for (uint64_t i = 0; i < length; i++) {
+        lzt__json_node item = lzt__json_element(&list, i);
+        uint64_t layer = lzt__json_as_u64(&item, 0, plan->layer_count - 1);
+        if (root->reader->status) return;
+        if (layer < least) lzt__json_fail(&item, "is out of order");
+        if (!root->reader->status && plan->internals[layer] != LZT_TIER_RECOMPUTE)
+            lzt__json_fail(&item, "is layer %llu, whose internals are already on %s", (unsigned long long)layer,
+                           lzt_tier_name(plan->internals[layer]));
+        if (root->reader->status) return;
+        plan->internals[layer] = tier;
+        least = layer + 1;
+    }
+}
+
 static uint64_t read_state_unit(const lzt__json_node *item, uint64_t layer_count)
 {
     static const char *const names[] = {LZT__STATE_EMBEDDING, LZT__STATE_FINAL_NORM, LZT__STATE_HEAD};
@@ -134,10 +154,9 @@ static void read_placement(const lzt__json_node *root, lzt_plan *plan)
 {
     lzt__json_node list;
     read_boundaries(root, plan);
-    if (lzt__json_has(root, "internals")) {
-        list = lzt__json_member(root, "internals");
-        read_indices(&list, plan->internals, plan->layer_count);
-    }
+    read_internals(root, "internals", LZT_TIER_GPU, plan);
+    read_internals(root, "internals_cpu", LZT_TIER_CPU, plan);
+    read_internals(root, "internals_nvme", LZT_TIER_NVME, plan);
     if (lzt__json_has(root, "weights")) {
         list = lzt__json_member(root, "weights");
         read_indices(&list, plan->weights, plan->layer_count);

@@ -45,7 +45,10 @@ static void make(lzt_plan *plan)
     plan->boundary[1] = LZT_TIER_CPU;
     plan->boundary[2] = LZT_TIER_NVME;
     plan->boundary[4] = plan->boundary[5] = LZT_TIER_RECOMPUTE;
-    plan->internals[2] = plan->internals[5] = plan->weights[1] = plan->head_weights = true;
+    plan->internals[2] = plan->internals[5] = LZT_TIER_GPU;
+    plan->internals[0] = plan->internals[3] = LZT_TIER_CPU;
+    plan->internals[4] = LZT_TIER_NVME;
+    plan->weights[1] = plan->head_weights = true;
     plan->prefetch_layers = 3;
     plan->gradient_slots = 2;
     plan->state = calloc(2, sizeof *plan->state);
@@ -77,7 +80,7 @@ static void test_round_trip(void **unused)
     assert_int_equal(lzt_plan_print(&back, &again, &err), 0);
     assert_string_equal(text, again);
     assert_memory_equal(back.boundary, plan.boundary, (LAYERS + 1) * sizeof *plan.boundary);
-    assert_memory_equal(back.internals, plan.internals, LAYERS * sizeof(bool));
+    assert_memory_equal(back.internals, plan.internals, LAYERS * sizeof *plan.internals);
     assert_memory_equal(back.weights, plan.weights, LAYERS * sizeof(bool));
     assert_memory_equal(back.problem->recompute_ps, plan.problem->recompute_ps, LAYERS * 8);
     assert_int_equal(back.problem->penalty_ps, plan.problem->penalty_ps);
@@ -142,6 +145,11 @@ static void test_malformed(void **unused)
         {"\"tier\": \"cpu\"", "\"tier\": 1", "boundaries[1].tier is an integer"},
         {"\"internals\": [2, 5]", "\"internals\": [5, 2]", "internals[1] is out of order"},
         {"\"internals\": [2, 5]", "\"internals\": [2, 6]", "internals[1] is 6"},
+        {"\"internals_cpu\": [0, 3]", "\"internals_cpu\": [3, 0]", "internals_cpu[1] is out of order"},
+        {"\"internals_cpu\": [0, 3]", "\"internals_cpu\": [0, 6]", "internals_cpu[1] is 6"},
+        {"\"internals_cpu\": [0, 3]", "\"internals_cpu\": [0, 5]", "internals_cpu[1] is layer 5"},
+        {"\"internals_cpu\": [0, 3]", "\"internals_cpu\": [0, 0]", "internals_cpu[1] is out of order"},
+        {"\"internals_nvme\": [4]", "\"internals_nvme\": [3]", "internals_nvme[0] is layer 3"},
         {"\"head_weights\": true", "\"head_weights\": 1", "head_weights is an integer"},
         {"\"prefetch_layers\": 3", "\"prefetch_layers\": 0", "prefetch_layers is 0"},
         {"\"gradient_slots\": 2", "\"gradient_slots\": -2", "gradient_slots is -2"},
@@ -189,8 +197,10 @@ static void test_baseline(void **unused)
     for (uint64_t i = 0; i <= 10; i++)
         assert_int_equal(plan.boundary[i], i % 4 && i != 10 ? LZT_TIER_RECOMPUTE : LZT_TIER_GPU);
     assert_int_equal(lzt_plan_layer_forwards(&plan), 10 + 7 + 10);
-    plan.internals[3] = true;
+    plan.internals[3] = LZT_TIER_GPU;
     assert_int_equal(lzt_plan_layer_forwards(&plan), 10 + 7 + 9);
+    plan.internals[4] = LZT_TIER_CPU;
+    assert_int_equal(lzt_plan_layer_forwards(&plan), 10 + 7 + 8);
     assert_int_equal(lzt_plan_match(&plan, &model, &err), 0);
     model.fingerprint = 6;
     assert_int_equal(lzt_plan_match(&plan, &model, &err), LZT_ERR_USAGE);

@@ -56,6 +56,22 @@ void lzt__plan_put_array(FILE *out, const char *indent, const uint64_t *value, u
     fputc(']', out);
 }
 
+/* The layers whose internals are at the tier. */
+static void put_internals(FILE *out, const char *key, const lzt_plan *plan, lzt_tier tier, bool always)
+{
+    const char *comma = "";
+    uint64_t count = 0;
+    for (uint64_t l = 0; l < plan->layer_count; l++) count += plan->internals[l] == tier;
+    if (!count && !always) return;
+    fprintf(out, ",\n  \"%s\": [", key);
+    for (uint64_t l = 0; l < plan->layer_count; l++) {
+        if (plan->internals[l] != tier) continue;
+        fprintf(out, "%s%" PRIu64, comma, l);
+        comma = ", ";
+    }
+    fputc(']', out);
+}
+
 /* The indices at which set[] is true. */
 static void put_indices(FILE *out, const bool *set, uint64_t count)
 {
@@ -107,8 +123,10 @@ static void put_placement(FILE *out, const lzt_plan *plan)
     for (uint64_t i = 0; i <= plan->layer_count; i++)
         fprintf(out, "%s\n    {\"index\": %" PRIu64 ", \"tier\": \"%s\"}", i ? "," : "", i,
                 lzt_tier_name(plan->boundary[i]));
-    fprintf(out, "\n  ],\n  \"internals\": ");
-    put_indices(out, plan->internals, plan->layer_count);
+    fprintf(out, "\n  ]");
+    put_internals(out, "internals", plan, LZT_TIER_GPU, true);
+    put_internals(out, "internals_cpu", plan, LZT_TIER_CPU, false);
+    put_internals(out, "internals_nvme", plan, LZT_TIER_NVME, false);
     fprintf(out, ",\n  \"weights\": ");
     put_indices(out, plan->weights, plan->layer_count);
     fprintf(out,

@@ -62,7 +62,8 @@ static lzt_status in_range(const char *where, uint64_t value, uint64_t most, lzt
 
 static lzt_status validate_layer(const lzt_step_layer *l, uint64_t most_ps, lzt_error *err)
 {
-    const uint64_t ps[] = {l->forward_ps, l->again_ps, l->recompute_ps, l->backward_ps, l->upload_ps, l->gradient_ps};
+    const uint64_t ps[] = {l->forward_ps, l->again_ps,    l->recompute_ps,      l->backward_ps,
+                           l->upload_ps,  l->gradient_ps, l->internals_down_ps, l->internals_up_ps};
     for (size_t i = 0; i < sizeof ps / sizeof *ps; i++) {
         lzt_status status = in_range("step.layers", ps[i], most_ps, err);
         if (status) return status;
@@ -96,16 +97,22 @@ lzt_status lzt_step_model_validate(const lzt_step_model *m, lzt_error *err)
     return status;
 }
 
-static void add_layer(const lzt_step_model *m, const lzt_step_layer *l, bool internals, bool weights, lzt_step_sum *s)
+static void add_layer(const lzt_step_model *m, const lzt_step_layer *l, lzt_tier internals, bool weights,
+                      lzt_step_sum *s)
 {
     uint64_t count = m->micro_batches, *forward = s->window_ps[LZT_STEP_FORWARD],
              *backward = s->window_ps[LZT_STEP_BACKWARD];
     forward[LZT_STEP_COMPUTE] += count * l->forward_ps;
-    backward[LZT_STEP_COMPUTE] += count * (l->backward_ps + (internals ? 0 : l->again_ps));
+    backward[LZT_STEP_COMPUTE] += count * (l->backward_ps + (internals == LZT_TIER_RECOMPUTE ? l->again_ps : 0));
     forward[LZT_STEP_H2D] += (weights ? 1 : count) * l->upload_ps;
     backward[LZT_STEP_H2D] += weights ? 0 : count * l->upload_ps;
     backward[LZT_STEP_D2H] += count * l->gradient_ps;
-    s->least_bytes[LZT_STEP_DEVICE] += (internals ? l->internals_bytes : 0) + (weights ? l->weight_bytes : 0);
+    if (weights) s->least_bytes[LZT_STEP_DEVICE] += l->weight_bytes;
+    if (internals == LZT_TIER_GPU) s->least_bytes[LZT_STEP_DEVICE] += l->internals_bytes;
+    if (internals != LZT_TIER_CPU && internals != LZT_TIER_NVME) return;
+    s->least_bytes[LZT_STEP_RAM] += l->internals_bytes;
+    forward[LZT_STEP_D2H] += count * l->internals_down_ps;
+    backward[LZT_STEP_H2D] += count * l->internals_up_ps;
 }
 
 /* Boundary i, an inner one or the first: on the device, away and back, or made again. */
@@ -140,8 +147,8 @@ static void bound(const lzt_step_model *m, lzt_step_sum *s)
     for (int lane = 0; lane < LZT_STEP_LANE_COUNT; lane++) s->bound_ps = most(s->bound_ps, s->lane_ps[lane]);
 }
 
-void lzt_step_model_sum(const lzt_step_model *m, const lzt_tier *boundary, const bool *internals, const bool *weights,
-                        lzt_step_sum *sum)
+void lzt_step_model_sum(const lzt_step_model *m, const lzt_tier *boundary, const lzt_tier *internals,
+                        const bool *weights, lzt_step_sum *sum)
 {
     memset(sum, 0, sizeof *sum);
     memcpy(sum->window_ps, m->fixed_ps, sizeof sum->window_ps);

@@ -25,8 +25,12 @@ static const struct {
     {"gradient_ms", offsetof(lzt_step_layer, gradient_ps), true},
     {"internals_bytes", offsetof(lzt_step_layer, internals_bytes), false},
     {"weight_bytes", offsetof(lzt_step_layer, weight_bytes), false},
+    {"internals_down_ms", offsetof(lzt_step_layer, internals_down_ps), true}, /* the last two: not in older files */
+    {"internals_up_ms", offsetof(lzt_step_layer, internals_up_ps), true},
 };
-#define COLUMN_KEYS "forward_ms again_ms recompute_ms backward_ms upload_ms gradient_ms internals_bytes weight_bytes"
+#define COLUMN_KEYS                                                                                                    \
+    "forward_ms again_ms recompute_ms backward_ms upload_ms gradient_ms internals_bytes weight_bytes "                 \
+    "internals_down_ms? internals_up_ms?"
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static uint64_t *cell(lzt_step_layer *layer, int column)
@@ -113,6 +117,7 @@ static lzt_status read_layers(const lzt__json_node *step, lzt_step_model *m, lzt
     if (!value) return lzt_fail(err, LZT_ERR_NO_MEMORY, "step", "no memory to read it");
     lzt__json_keys(&node, COLUMN_KEYS);
     for (int c = 0; c < COLUMNS && !step->reader->status; c++) {
+        if (c >= COLUMNS - 2 && !lzt__json_has(&node, columns[c].name)) continue;
         lzt__json_node list = lzt__json_member(&node, columns[c].name);
         lzt__plan_read_numbers(&list, value, m->layer_count, columns[c].is_ms);
         for (uint64_t l = 0; l < m->layer_count; l++) *cell(&m->layer[l], c) = value[l];

@@ -22,6 +22,8 @@ static void make(lzt_step_model *m)
                                        .upload_ps = 30,
                                        .gradient_ps = 40,
                                        .internals_bytes = 1000 + l,
+                                       .internals_down_ps = 41,
+                                       .internals_up_ps = 43,
                                        .weight_bytes = 500};
     m->boundary_bytes = 10;
     m->boundary_down_ps = 5;
@@ -41,7 +43,8 @@ static void sums_by_hand(void **state)
     lzt_step_sum s;
     make(&m);
     const lzt_tier boundary[] = {LZT_TIER_RECOMPUTE, LZT_TIER_CPU, LZT_TIER_RECOMPUTE, LZT_TIER_GPU};
-    const bool internals[] = {false, true, false}, weights[] = {false, false, true};
+    const lzt_tier internals[] = {LZT_TIER_RECOMPUTE, LZT_TIER_GPU, LZT_TIER_RECOMPUTE};
+    const bool weights[] = {false, false, true};
     lzt_step_model_sum(&m, boundary, internals, weights, &s);
     assert_int_equal(s.window_ps[LZT_STEP_FORWARD][LZT_STEP_COMPUTE], 600);
     assert_int_equal(s.window_ps[LZT_STEP_BACKWARD][LZT_STEP_COMPUTE], 50 + 2 * (3 * 200 + 2 * 80 + 100));
@@ -54,6 +57,15 @@ static void sums_by_hand(void **state)
     assert_int_equal(s.windows_ps, 1000 + 1770 + 7);
     assert_int_equal(s.least_bytes[LZT_STEP_DEVICE], 2000 + 1001 + 500);
     assert_int_equal(s.least_bytes[LZT_STEP_RAM], 9010);
+    /* the same on the host: compute as before, copies beside it */
+    const lzt_tier moved[] = {LZT_TIER_RECOMPUTE, LZT_TIER_CPU, LZT_TIER_RECOMPUTE};
+    lzt_step_sum h;
+    lzt_step_model_sum(&m, boundary, moved, weights, &h);
+    assert_int_equal(h.lane_ps[LZT_STEP_COMPUTE], s.lane_ps[LZT_STEP_COMPUTE]);
+    assert_int_equal(h.window_ps[LZT_STEP_FORWARD][LZT_STEP_D2H], 2 * (5 + 41));
+    assert_int_equal(h.window_ps[LZT_STEP_BACKWARD][LZT_STEP_H2D], 2 * 60 + 2 * (6 + 6 + 43));
+    assert_int_equal(h.least_bytes[LZT_STEP_DEVICE], 2000 + 500);
+    assert_int_equal(h.least_bytes[LZT_STEP_RAM], 9010 + 1001);
     lzt_step_model_fini(&m);
 }
 
@@ -99,7 +111,7 @@ static void the_checker_knows_them(void **state)
     copy.step->cap_bytes[LZT_STEP_DEVICE] = 0;
     copy.objective_ps--;
     expect_violations(&copy, 1);
-    copy.internals[2] = true; /* edited: holds more than the peak that is stated, and computes less */
+    copy.internals[2] = LZT_TIER_GPU; /* edited: holds more than the peak that is stated, and computes less */
     expect_violations(&copy, 1);
     copy.device_bytes += 1002;
     expect_violations(&copy, 0);

@@ -97,7 +97,7 @@ static void shape(lzt_plan *plan, const member *m)
 {
     uint64_t n = plan->layer_count;
     for (uint64_t i = 0; i < n; i++) {
-        plan->internals[i] = i >= n - m->internals;
+        plan->internals[i] = i >= n - m->internals ? LZT_TIER_GPU : LZT_TIER_RECOMPUTE;
         plan->weights[i] = i >= n - m->weights;
         bool stays = i == 0 || i > n - 1 - (m->boundaries < n ? m->boundaries : n - 1);
         lzt_tier away = !m->interval || i % m->interval == 0 ? LZT_TIER_CPU : LZT_TIER_RECOMPUTE;

@@ -145,7 +145,7 @@ lzt_status lzt_step_advise(lzt_step_search *search, const lzt_step_caps *caps, c
 {
     const lzt_step_plan_options *options = lzt__step_search_options(search);
     const lzt_step_model *m = lzt_step_search_get_model(search);
-    uint64_t bytes = m->boundary_bytes ? m->boundary_bytes : 1, saved = 0;
+    uint64_t saved = 0;
     lzt_status status = LZT_OK;
     *a = (lzt_step_advice){.binds = LZT_RESOURCE_COMPUTE};
     for (int r = 0; r < LZT_RESOURCE_COUNT && !status; r++) {
@@ -160,9 +160,8 @@ lzt_status lzt_step_advise(lzt_step_search *search, const lzt_step_caps *caps, c
     }
     a->boundary_drive_ms = drive_trip_ms(options->price.profile, m->boundary_bytes);
     for (uint64_t l = 0; l < m->layer_count; l++) {
-        double trip =
-            (double)m->layer[l].internals_bytes / (double)bytes * lzt_ms(m->boundary_down_ps + m->boundary_up_ps);
-        a->internals_trip_ms += trip / (double)m->layer_count;
+        a->internals_trip_ms +=
+            lzt_ms(m->layer[l].internals_down_ps + m->layer[l].internals_up_ps) / (double)m->layer_count;
         a->internals_again_ms += lzt_ms(m->layer[l].again_ps) / (double)m->layer_count;
         a->internals_drive_ms +=
             drive_trip_ms(options->price.profile, m->layer[l].internals_bytes) / (double)m->layer_count;

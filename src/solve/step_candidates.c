@@ -54,7 +54,8 @@ void lzt__step_place(const lzt_step_model *m, const lzt__step_classes *classes, 
     bool all = true;
     for (uint64_t l = 0; l < m->layer_count; l++) {
         uint32_t k = classes->of[l], index = seen[k]++;
-        plan->internals[l] = keeps(c->order, index, c->shape.internals[k], classes->size[k]);
+        bool stay = keeps(c->order, index, c->shape.internals[k], classes->size[k]);
+        plan->internals[l] = stay ? LZT_TIER_GPU : LZT_TIER_RECOMPUTE;
         plan->weights[l] = keeps(c->order, index, c->shape.weights[k], classes->size[k]);
         all &= plan->weights[l];
     }

@@ -2,7 +2,7 @@
  *
  *     A  nothing is kept, every inner boundary is made again: a layer's runs on the compute lane are its forward, its
  *        forward for the boundary behind it, and then its forward once more with its backward
- *     B  internals are kept, boundaries leave and return: forward, backward
+ *     B  internals and boundaries leave and return: forward, backward
  *
  * What no layer accounts for is fixed. The model's sums of A are therefore A's own, to the picosecond, and those of any
  * other plan follow from tasks that A and B have. */
@@ -163,18 +163,18 @@ static void take_times(const priced *a, const layer_runs *of_a, const layer_runs
     }
 }
 
-/* What lives from a layer's forward to its backward. */
-static void take_internals(const priced *b, const layer_runs *runs, lzt_step_model *m)
+/* B's copies of layers between the device and objects of the host that do not outlive the program: internals. (Weights
+ * come from, gradients go to persistent ones: its micro-batch is the first.) */
+static void take_internals(const priced *b, lzt_step_model *m)
 {
-    for (uint32_t k = 0; k < b->p->object_count; k++) {
-        const lzt_object *o = &b->p->object[k];
-        if (o->space != LZT_SPACE_DEVICE || o->persistent || o->first_task == UINT32_MAX) continue;
-        int32_t l = b->p->task[o->first_task].layer;
-        if (l < 0 || b->p->task[o->first_task].lane != LZT_LANE_COMPUTE) continue;
-        const layer_runs *r = &runs[l];
-        bool made = o->first_task >= r->first[0] && o->first_task <= r->last[0];
-        bool used = o->last_task >= r->first[1] && o->last_task <= r->last[1];
-        if (made && used) m->layer[l].internals_bytes += o->bytes;
+    for (uint32_t i = 0; i < b->p->task_count; i++) {
+        const lzt_task *t = &b->p->task[i];
+        if (t->layer < 0 || (t->lane != LZT_LANE_D2H && t->lane != LZT_LANE_H2D)) continue;
+        const lzt_operand *host = &b->p->operand[t->first_operand + (t->lane == LZT_LANE_D2H)];
+        if (b->p->object[host->object].persistent) continue;
+        lzt_step_layer *l = &m->layer[t->layer];
+        *(t->lane == LZT_LANE_D2H ? &l->internals_down_ps : &l->internals_up_ps) += ps_of(b->seconds[i]);
+        if (t->lane == LZT_LANE_D2H) l->internals_bytes += host->bytes;
     }
 }
 
@@ -224,7 +224,7 @@ static lzt_status reference(const lzt_step_plan_options *o, bool keep, lzt_plan 
     lzt_status status = lzt_plan_baseline(o->model, &o->numerics, 1, plan, err);
     if (status) return status;
     for (uint64_t i = 1; i < plan->layer_count; i++) plan->boundary[i] = keep ? LZT_TIER_CPU : LZT_TIER_RECOMPUTE;
-    for (uint64_t l = 0; l < plan->layer_count; l++) plan->internals[l] = keep;
+    for (uint64_t l = 0; l < plan->layer_count; l++) plan->internals[l] = keep ? LZT_TIER_CPU : LZT_TIER_RECOMPUTE;
     plan->head_weights = o->micro_batches > 1; /* the fewest uploads that any plan has */
     return LZT_OK;
 }
@@ -244,7 +244,7 @@ static lzt_status take_reference(const lzt_step_plan_options *o, const priced *a
     uint64_t boundary_bytes = o->numerics.micro_batch_tokens * o->model->hidden * element;
     if (!status) {
         take_times(a, of_a, of_b, m);
-        take_internals(&b, of_b, m);
+        take_internals(&b, m);
         take_boundary(a, &b, boundary_bytes, m);
         for (uint64_t l = 0; l < m->layer_count; l++)
             m->layer[l].weight_bytes = o->model->unit[o->model->layer[l].unit].element_count * element;

@@ -58,7 +58,7 @@ static void random_plan(const fixture *f, uint64_t seed, lzt_plan *plan)
     assert_int_equal(lzt_plan_baseline(f->options.model, &f->options.numerics, 1, plan, &err), LZT_OK);
     for (uint64_t i = 0; i < plan->layer_count; i++) {
         plan->boundary[i] = tiers[i ? lzt__rng_below(seed, 1, i, 3) : 2 * lzt__rng_below(seed, 1, 0, 2)];
-        plan->internals[i] = lzt__rng_below(seed, 2, i, 2);
+        plan->internals[i] = tiers[lzt__rng_below(seed, 2, i, 3)];
         plan->weights[i] = lzt__rng_below(seed, 3, i, 3) == 0;
     }
     plan->head_weights = f->options.micro_batches > 1;
@@ -203,13 +203,14 @@ static uint64_t brute_force(const lzt_step_model *m, const uint64_t *cap)
     for (uint64_t code = 0; code < combinations; code++) {
         static const lzt_tier tiers[] = {LZT_TIER_GPU, LZT_TIER_CPU, LZT_TIER_RECOMPUTE};
         lzt_tier boundary[5] = {0};
-        bool internals[4], weights[4];
+        lzt_tier internals[4];
+        bool weights[4];
         lzt_step_sum sum;
         uint64_t rest = code;
         boundary[0] = rest % 2 ? LZT_TIER_RECOMPUTE : LZT_TIER_GPU;
         rest /= 2;
         for (uint64_t l = 0; l < n; l++) {
-            internals[l] = rest % 2, rest /= 2;
+            internals[l] = tiers[2 * (rest % 2)], rest /= 2;
             weights[l] = rest % 2, rest /= 2;
             if (l) boundary[l] = tiers[rest % 3], rest /= 3;
         }
@@ -264,7 +265,7 @@ static void shapes_are_placed_as_counted(void **state)
                 on_host += plan.boundary[b] == LZT_TIER_CPU;
                 again += plan.boundary[b] == LZT_TIER_RECOMPUTE;
             }
-            for (uint64_t l = 0; l < m.layer_count; l++) internals += plan.internals[l];
+            for (uint64_t l = 0; l < m.layer_count; l++) internals += plan.internals[l] == LZT_TIER_GPU;
             for (uint32_t k = 0; k < classes.count; k++) wanted += list[i].shape.internals[k];
             assert_int_equal(on_device, list[i].shape.on_device);
             assert_int_equal(on_host, list[i].shape.on_host);
@@ -507,7 +508,7 @@ static void the_plan_is_checked(void **state)
     assert_int_equal(read.objective_ps, result.objective_ps);
     assert_int_equal(lzt_plan_check(&read, NULL, NULL, &e, &err), LZT_OK);
     assert_int_equal(e.violation_count, 0);
-    for (uint64_t l = 0; l < read.layer_count; l++) read.internals[l] = read.weights[l] = true;
+    for (uint64_t l = 0; l < read.layer_count; l++) read.internals[l] = LZT_TIER_GPU, read.weights[l] = true;
     for (uint64_t l = 0; l < read.layer_count; l++) read.boundary[l] = LZT_TIER_GPU;
     read.step->cap_bytes[LZT_STEP_DEVICE] /= 2;
     assert_int_equal(lzt_plan_check(&read, NULL, NULL, &e, &err), LZT_OK);

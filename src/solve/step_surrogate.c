@@ -161,13 +161,16 @@ static lzt_status sum_nothing(lzt__step_surrogate *s, lzt_error *err)
 {
     uint64_t n = s->model->layer_count;
     lzt_tier *boundary = calloc(n + 1, sizeof *boundary);
+    lzt_tier *again = calloc(n, sizeof *again);
     bool *none = calloc(n, sizeof *none);
-    if (boundary && none) {
-        lzt_step_model_sum(s->model, boundary, none, none, &s->nothing);
+    bool made = boundary && again && none;
+    for (uint64_t l = 0; made && l < n; l++) again[l] = LZT_TIER_RECOMPUTE;
+    if (made) {
+        lzt_step_model_sum(s->model, boundary, again, none, &s->nothing);
         s->nothing.least_bytes[LZT_STEP_DEVICE] -= n * s->model->boundary_bytes;
     }
-    bool made = boundary && none;
     free(boundary);
+    free(again);
     free(none);
     return made ? LZT_OK : lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for an empty placement");
 }

@@ -15,9 +15,9 @@ enum { HEAD_PIECES = 8, DEFERRED_MAX = 64 };
 
 /* A task that is to be emitted at the end of a later stage. */
 typedef struct deferred {
-    enum { DEFER_BOUNDARY, DEFER_GRADIENT, DEFER_ADD } kind;
+    enum { DEFER_BOUNDARY, DEFER_INTERNALS, DEFER_GRADIENT, DEFER_ADD } kind;
     uint32_t due_stage;
-    uint32_t index; /* boundary, or unit */
+    uint32_t index; /* boundary, layer, or unit */
     uint32_t object;
     uint64_t begin, count; /* elements, for gradients */
     bool complete;         /* the unit's gradient is whole once this is on the host */
@@ -34,7 +34,8 @@ typedef struct compiler {
     uint32_t next_upload, uploads_ahead;
     uint32_t *device_unit;              /* [units] weights on the device, or LZT_NO_OBJECT */
     uint32_t *boundary, *boundary_host; /* [N+1] */
-    lzt_layer_objects *layer;           /* [N] kept internals */
+    lzt_layer_objects *layer;           /* [N] internals that are not made again, where they are now */
+    uint32_t internals_to_leave;        /* layers whose internals have yet to go down to the host */
     bool *updated;                      /* [units] the pending optimizer step has been emitted */
     deferred queue[DEFERRED_MAX];
     uint32_t queue_count;
@@ -209,6 +210,22 @@ static void emit_boundary_download(compiler *c, const deferred *d)
     c->boundary_host[d->index] = to;
 }
 
+/* The internals of a layer, object by object. */
+static void emit_internals_download(compiler *c, uint32_t layer)
+{
+    lzt_builder *b = &c->b;
+    uint32_t *field[LZT_INTERNALS], count = lzt__layer_internals(&c->layer[layer], field);
+    for (uint32_t i = 0; i < count && !b->failed; i++) {
+        const lzt_object *from = &b->program->objects[*field[i]];
+        const char *name = from->name;
+        uint64_t bytes = from->bytes;
+        uint32_t to = lzt__object(b, LZT_SPACE_HOST, bytes, "%s", name);
+        lzt__copy(b, LZT_LANE_D2H, (int32_t)layer, *field[i], 0, to, 0, bytes, "down.%s", name);
+        *field[i] = to;
+    }
+    c->internals_to_leave--;
+}
+
 /* Emits what is due; what that defers again may be due at once at the end of the program. */
 static void flush(compiler *c, uint32_t stage)
 {
@@ -221,6 +238,7 @@ static void flush(compiler *c, uint32_t stage)
         for (uint32_t k = i + 1; k < c->queue_count; k++) c->queue[k - 1] = c->queue[k];
         c->queue_count--;
         if (d.kind == DEFER_BOUNDARY) emit_boundary_download(c, &d);
+        if (d.kind == DEFER_INTERNALS) emit_internals_download(c, d.index);
         if (d.kind == DEFER_GRADIENT) emit_gradient_download(c, &d);
         if (d.kind == DEFER_ADD) emit_add(c, &d);
     }
@@ -262,6 +280,20 @@ static void emit_boundary_upload(compiler *c, uint32_t boundary)
     c->boundary[boundary] = to;
 }
 
+static void emit_internals_upload(compiler *c, uint32_t layer)
+{
+    lzt_builder *b = &c->b;
+    uint32_t *field[LZT_INTERNALS], count = lzt__layer_internals(&c->layer[layer], field);
+    for (uint32_t i = 0; i < count && !b->failed; i++) {
+        const lzt_object *from = &b->program->objects[*field[i]];
+        const char *name = from->name;
+        uint64_t bytes = from->bytes;
+        uint32_t to = lzt__object(b, LZT_SPACE_DEVICE, bytes, "%s", name);
+        lzt__copy(b, LZT_LANE_H2D, (int32_t)layer, *field[i], 0, to, 0, bytes, "up.%s", name);
+        *field[i] = to;
+    }
+}
+
 /* Boundary 0: the embedding's rows of the batch, gathered on the host. */
 static void emit_embedded(compiler *c)
 {
@@ -278,7 +310,15 @@ static void emit_embedded(compiler *c)
     lzt__copy(b, LZT_LANE_H2D, -1, staging, 0, c->boundary[0], 0, row_bytes, "up.embedded");
 }
 
-/* What the stage in hand needs, and the next few uploads beyond. A boundary cannot come back before it has left. */
+/* A boundary cannot come back before it has left. Nor does anything come back while internals have yet to leave: all
+ * that is on the host is there at one moment then, which is what the model of the step counts. */
+static bool may_return(const compiler *c, const lzt_upload *u)
+{
+    if (u->kind == LZT_UPLOAD_BOUNDARY && c->boundary_host[u->index] == LZT_NO_OBJECT) return false;
+    return !c->internals_to_leave || (u->kind != LZT_UPLOAD_BOUNDARY && u->kind != LZT_UPLOAD_INTERNALS);
+}
+
+/* What the stage in hand needs, and the next few uploads beyond. */
 static void emit_uploads(compiler *c)
 {
     uint64_t prefetch = c->b.plan->prefetch_layers;
@@ -288,11 +328,12 @@ static void emit_uploads(compiler *c)
         const lzt_upload *u = &c->stages.upload[c->next_upload];
         bool needed = u->need_stage <= c->stage;
         if (!needed && ahead >= prefetch) break;
-        if (u->kind == LZT_UPLOAD_BOUNDARY && c->boundary_host[u->index] == LZT_NO_OBJECT) {
+        if (!may_return(c, u)) {
             if (!needed) break;
             flush(c, UINT32_MAX);
         }
         if (u->kind == LZT_UPLOAD_BOUNDARY) emit_boundary_upload(c, u->index);
+        if (u->kind == LZT_UPLOAD_INTERNALS) emit_internals_upload(c, u->index);
         if (u->kind == LZT_UPLOAD_EMBEDDED) emit_embedded(c);
         if (u->kind == LZT_UPLOAD_UNIT) emit_unit_upload(c, u->index);
         ahead += !needed;
@@ -332,17 +373,35 @@ static void settle_boundary(compiler *c, uint32_t boundary, uint32_t object)
         defer(c, (deferred){DEFER_BOUNDARY, c->stage + 1, boundary, object, 0, 0, false});
 }
 
+static lzt_layer_objects layer_objects(const compiler *c, uint32_t l)
+{
+    lzt_layer_objects o = lzt__no_layer_objects();
+    o.weights = c->device_unit[c->b.model->layer[l].unit];
+    o.x = c->boundary[l];
+    return o;
+}
+
+/* Internals that go to the host leave under the next layer's forward; the last layer's before the head. */
+static void settle_internals(compiler *c, uint32_t l, const lzt_layer_objects *o)
+{
+    bool last = l + 1 == c->b.plan->layer_count;
+    if (!c->training || c->b.plan->internals[l] == LZT_TIER_RECOMPUTE) return;
+    c->layer[l] = *o;
+    if (c->b.plan->internals[l] == LZT_TIER_CPU)
+        defer(c, (deferred){DEFER_INTERNALS, c->stage + !last, l, LZT_NO_OBJECT, 0, 0, false});
+}
+
 static void emit_forward(compiler *c, uint32_t l)
 {
-    lzt_layer_objects o = {.weights = c->device_unit[c->b.model->layer[l].unit], .x = c->boundary[l]};
+    lzt_layer_objects o = layer_objects(c, l);
     uint32_t y = lzt__emit_layer_forward(&c->b, &c->batch, l, &o, true, "fwd");
-    if (c->training && c->b.plan->internals[l]) c->layer[l] = o;
+    settle_internals(c, l, &o);
     settle_boundary(c, l + 1, y);
 }
 
 static void emit_recompute(compiler *c, uint32_t l)
 {
-    lzt_layer_objects o = {.weights = c->device_unit[c->b.model->layer[l].unit], .x = c->boundary[l]};
+    lzt_layer_objects o = layer_objects(c, l);
     c->boundary[l + 1] = lzt__emit_layer_forward(&c->b, &c->batch, l, &o, true, "re");
 }
 
@@ -351,12 +410,12 @@ static uint32_t emit_backward(compiler *c, uint32_t l, uint32_t dy)
     lzt_builder *b = &c->b;
     uint32_t unit = b->model->layer[l].unit;
     uint64_t n = b->model->unit[unit].element_count;
-    lzt_layer_objects o = {0};
-    if (b->plan->internals[l]) o = c->layer[l];
+    bool again = b->plan->internals[l] == LZT_TIER_RECOMPUTE;
+    lzt_layer_objects o = again ? layer_objects(c, l) : c->layer[l];
     o.weights = c->device_unit[unit];
     o.x = c->boundary[l];
     bool whole = lzt__layer_is_whole(b->model); /* runs its own forward again, part by part */
-    if (!b->plan->internals[l] && !whole) lzt__emit_layer_forward(b, &c->batch, l, &o, false, "bwd");
+    if (again && !whole) lzt__emit_layer_forward(b, &c->batch, l, &o, false, "bwd");
     o.gradients = lzt__object(b, LZT_SPACE_DEVICE, n * b->grad_bytes, "gradients.U%u", (unsigned)unit);
     uint32_t dx = lzt__emit_layer_backward(b, &c->batch, l, &o, dy);
     download_gradient(c, unit, o.gradients, 0, n, true);
@@ -568,6 +627,12 @@ static lzt_status refuse(const lzt_plan *plan, const lzt_model_info *model, lzt_
                      (unsigned long long)i);
             return lzt_hint(err, "place it on cpu or recompute it");
         }
+    for (uint64_t l = 0; l < plan->layer_count; l++)
+        if (plan->internals[l] == LZT_TIER_NVME) {
+            lzt_fail(err, LZT_ERR_USAGE, "plan",
+                     "internals of layer %llu lie on nvme, which this version cannot execute", (unsigned long long)l);
+            return lzt_hint(err, "list the layer in internals_cpu, or in neither: they are then made again");
+        }
     for (uint64_t i = 0; i < plan->state_count; i++)
         if (plan->state[i].tier != LZT_TIER_CPU) {
             lzt_fail(err, LZT_ERR_USAGE, "plan",
@@ -591,6 +656,8 @@ static void set_variant(compiler *c)
     c->overwrite = v == LZT_VARIANT_SINGLE || v == LZT_VARIANT_FIRST;
     c->take_norm = v == LZT_VARIANT_SINGLE || v == LZT_VARIANT_LAST;
     c->update = v == LZT_VARIANT_DRAIN || (c->overwrite && c->b.options->update);
+    for (uint64_t l = 0; c->training && l < c->b.plan->layer_count; l++)
+        c->internals_to_leave += c->b.plan->internals[l] == LZT_TIER_CPU;
 }
 
 lzt_status lzt_step_compile(const lzt_step_options *options, lzt_program **program, lzt_error *err)

@@ -4,8 +4,8 @@
 
 #include "step/builder.h"
 
-/* The device objects of one pass through a decoder layer. rstd1 .. gu are the internals: what backward needs beside the
- * input boundary and the weights. */
+/* The device objects of one pass through a decoder layer; LZT_NO_OBJECT where it has no such. rstd1 .. whole are the
+ * internals: what backward needs beside the input boundary and the weights. */
 typedef struct lzt_layer_objects {
     uint32_t weights;   /* the layer's unit */
     uint32_t gradients; /* backward: grad_dtype, unit layout */
@@ -20,6 +20,13 @@ typedef struct lzt_layer_objects {
     uint32_t gu;        /* (T, 2F) */
     uint32_t whole;     /* all internals of a layer without operators of its own */
 } lzt_layer_objects;
+
+enum { LZT_INTERNALS = 9 };
+
+/* No objects yet. */
+lzt_layer_objects lzt__no_layer_objects(void);
+/* Where the internals that a layer has stand in *o: field[0 .. count - 1]. */
+uint32_t lzt__layer_internals(lzt_layer_objects *o, uint32_t *field[LZT_INTERNALS]);
 
 /* The micro-batch's own objects on the device. */
 typedef struct lzt_batch_objects {

@@ -13,6 +13,22 @@
 #include <stdio.h>
 #include <string.h>
 
+lzt_layer_objects lzt__no_layer_objects(void)
+{
+    const uint32_t none = LZT_NO_OBJECT;
+    return (lzt_layer_objects){none, none, none, none, none, none, none, none, none, none, none, none};
+}
+
+uint32_t lzt__layer_internals(lzt_layer_objects *o, uint32_t *field[LZT_INTERNALS])
+{
+    uint32_t *const all[LZT_INTERNALS] = {&o->rstd1, &o->qkv,   &o->qk, &o->o,    &o->lse,
+                                          &o->x1,    &o->rstd2, &o->gu, &o->whole};
+    uint32_t count = 0;
+    for (int i = 0; i < LZT_INTERNALS; i++)
+        if (*all[i] != LZT_NO_OBJECT) field[count++] = all[i];
+    return count;
+}
+
 uint32_t lzt__rows(lzt_builder *b, uint64_t columns, const char *name, int32_t layer)
 {
     return lzt__object(b, LZT_SPACE_DEVICE, b->capacity * columns * b->element_bytes, "%s.L%d", name, layer);
@@ -316,7 +332,8 @@ uint32_t lzt__emit_layer_forward(lzt_builder *b, const lzt_batch_objects *batch,
 {
     const lzt_model_info *m = b->model;
     if (lzt__layer_is_whole(m))
-        return lzt__emit_whole_forward(b, batch, layer, o, b->plan->internals[layer] && pass[0] == 'f', pass);
+        return lzt__emit_whole_forward(b, batch, layer, o,
+                                       b->plan->internals[layer] != LZT_TIER_RECOMPUTE && pass[0] == 'f', pass);
     uint32_t unit = m->layer[layer].unit, first_task = b->program->info.task_count;
     int32_t l = (int32_t)layer;
     char name[48];

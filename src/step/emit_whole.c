@@ -117,7 +117,7 @@ uint32_t lzt__emit_whole_backward(lzt_builder *b, const lzt_batch_objects *batch
 {
     lzt_layer_size size;
     part p = before_first;
-    bool kept = b->plan->internals[layer];
+    bool kept = b->plan->internals[layer] != LZT_TIER_RECOMPUTE;
     lzt_layer_get_size(b->model, layer, b->dtype, &size);
     if (!kept) o->whole = object(b, size.internals_bytes, part_tokens(b), "internals", layer);
     uint32_t work = object(b, size.backward_work_bytes, part_tokens(b), "work", layer);

@@ -36,7 +36,10 @@ static void add_block(const lzt_plan *plan, const lzt_model_info *model, uint32_
         add_stage(list, LZT_STAGE_RECOMPUTE, l);
     }
     if (!plan->weights[end - 1]) add_upload(list, LZT_UPLOAD_UNIT, model->layer[end - 1].unit);
-    for (uint32_t l = end; l-- > first;) add_stage(list, LZT_STAGE_BACKWARD, l);
+    for (uint32_t l = end; l-- > first;) {
+        if (plan->internals[l] == LZT_TIER_CPU) add_upload(list, LZT_UPLOAD_INTERNALS, l);
+        add_stage(list, LZT_STAGE_BACKWARD, l);
+    }
 }
 
 lzt_status lzt__stages_create(const lzt_plan *plan, const lzt_model_info *model, bool training, bool weights_present,
@@ -45,7 +48,7 @@ lzt_status lzt__stages_create(const lzt_plan *plan, const lzt_model_info *model,
     uint64_t n = plan->layer_count;
     *list = (lzt_stage_list){0};
     list->stage = calloc(3 * n + 1, sizeof *list->stage);
-    list->upload = calloc(3 * n + 4, sizeof *list->upload);
+    list->upload = calloc(4 * n + 4, sizeof *list->upload);
     if (!list->stage || !list->upload) {
         lzt__stages_fini(list);
         return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for the stages of %llu layers", (unsigned long long)n);

@@ -25,12 +25,13 @@ typedef struct lzt_stage {
 typedef enum lzt_upload_kind {
     LZT_UPLOAD_UNIT,
     LZT_UPLOAD_BOUNDARY,
-    LZT_UPLOAD_EMBEDDED /* boundary 0, from the batch's ids once more */
+    LZT_UPLOAD_EMBEDDED, /* boundary 0, from the batch's ids once more */
+    LZT_UPLOAD_INTERNALS /* a layer's, from the host */
 } lzt_upload_kind;
 
 typedef struct lzt_upload {
     lzt_upload_kind kind;
-    uint32_t index;      /* unit or boundary */
+    uint32_t index;      /* unit, boundary or layer */
     uint32_t need_stage; /* the first stage that uses it */
 } lzt_upload;
 

@@ -141,3 +141,10 @@ def needs(result):
     """The N of "device_cap: needs at least N bytes", or None."""
     words = result.err.split("device_cap: needs at least ")
     return int(words[1].split()[0]) if len(words) > 1 else None
+
+
+def random_internals(plan, r, stay=1.0, leave=1.0, again=1.0):
+    """Each layer's internals on the device, on the host, or made again, with these weights."""
+    tiers = [r.choices(["gpu", "cpu", "recompute"], [stay, leave, again])[0] for _ in range(plan["model"]["layers"])]
+    plan["internals"] = [i for i, t in enumerate(tiers) if t == "gpu"]
+    plan["internals_cpu"] = [i for i, t in enumerate(tiers) if t == "cpu"]
