@@ -57,7 +57,7 @@ static void run_steps(lzt_engine *engine, uint64_t micro_batches, uint64_t steps
         lzt_engine_set_scalars(engine, &scalars);
         for (uint64_t m = 0; m < micro_batches; m++) {
             lzt_variant v = m == 0 ? LZT_VARIANT_FIRST : m + 1 == micro_batches ? LZT_VARIANT_LAST : LZT_VARIANT_MIDDLE;
-            lzt_engine_set_batch(engine, &g.batch, 1.0f / (float)(g.batch.loss_count * micro_batches));
+            lzt_engine_set_batch(engine, &g.batch, 1.0f / (float)(g.batch.loss_weight * (double)micro_batches));
             if (lzt_engine_run(engine, v, &result, &err)) fail_msg("%s: %s", err.where, err.message);
         }
     }
@@ -130,6 +130,26 @@ static void also_in_f32_and_with_accumulation(void **state)
     check_plans(LZT_DTYPE_BF16, 3, 6, 2, 200);
 }
 
+/* Tokens of different weights; and all of them halved, which is the same to the bit. */
+static void also_with_weights(void **state)
+{
+    (void)state;
+    engine_choice choice = {
+        .dtype = LZT_DTYPE_BF16, .capacity = g.batch.token_count, .micro_batches = 2, .drop_dependency = -1};
+    uint64_t plain = weights_after(&choice, "without weights");
+    for (uint64_t t = 0; t < g.batch.token_count; t++) g.batch.weight[t] *= 0.1f + (float)(t % 7);
+    check_plans(LZT_DTYPE_F32, 1, 4, 2, 300);
+    check_plans(LZT_DTYPE_BF16, 2, 4, 2, 400);
+    uint64_t weighted = weights_after(&choice, "with weights");
+    assert_true(weighted != plain);
+    double tokens = g.batch.loss_weight;
+    for (uint64_t t = 0; t < g.batch.token_count; t++) g.batch.weight[t] *= 0.5f;
+    g.batch.loss_weight = 0.5 * tokens;
+    assert_true(weights_after(&choice, "with half of them") == weighted);
+    for (uint64_t t = 0; t < g.batch.token_count; t++) g.batch.weight[t] = g.batch.target[t] < 0 ? 0 : 1;
+    g.batch.loss_weight = tokens;
+}
+
 static void a_dropped_dependency_is_reported(void **state)
 {
     (void)state;
@@ -152,7 +172,7 @@ static void a_dropped_dependency_is_reported(void **state)
         lzt_step_scalars scalars = golden_scalars(1);
         choice.drop_dependency = (int32_t)d;
         engine = engine_for(g.model, &choice);
-        lzt_engine_set_batch(engine, &g.batch, 1.0f / (float)g.batch.loss_count);
+        lzt_engine_set_batch(engine, &g.batch, 1.0f / (float)g.batch.loss_weight);
         lzt_engine_set_scalars(engine, &scalars);
         lzt_engine_run(engine, LZT_VARIANT_SINGLE, &result, &err); /* may fail: the race is real */
         if (lzt_dev_finding_count(lzt_engine_dev(engine)) == 0)
@@ -172,6 +192,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_placement_gives_the_same_bits),
         cmocka_unit_test(also_in_f32_and_with_accumulation),
+        cmocka_unit_test(also_with_weights),
         cmocka_unit_test(a_dropped_dependency_is_reported),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,7 @@ static void say_found(const lzt_dataset_report *r, const char *what)
     add(&seen, r->nul_text, "rows with a NUL", NULL, 0);
     add(&seen, r->control_text, "rows that spell a control token (it stays text)", NULL, 0);
     add(&seen, r->double_bos, "rows with two BOS", NULL, 0);
-    add(&seen, r->weighted_rows, "rows with weights between or above 0 and 1", NULL, 0);
+    add(&seen, r->weighted_rows, "rows with weights other than 0 and 1", NULL, 0);
     if (seen.used) lzt_talk("%s: %s", what, seen.text);
 }
 

@@ -449,7 +449,7 @@ static float weight_of(int32_t id)
     return i % 3 ? 1 : (float)(i + 1) / (float)(t + 7);
 }
 
-static lzt_dataset *weighted_rows(int rows)
+static lzt_dataset *weighted_rows(int rows, bool lazy)
 {
     lzt_dataset_options o = LZT_DATASET_OPTIONS_INIT;
     lzt_dataset *d;
@@ -468,6 +468,7 @@ static lzt_dataset *weighted_rows(int rows)
     fclose(f);
     o.path = path;
     o.max_seq_length = 24;
+    o.lazy = lazy;
     if (lzt_dataset_open(&o, &d, &err)) fail_msg("%s: %s", err.where, err.message);
     return d;
 }
@@ -513,7 +514,7 @@ static double walk(lzt_dataset *d, lzt_batcher_options o)
 static void batches(void **state)
 {
     (void)state;
-    lzt_dataset *d = weighted_rows(60);
+    lzt_dataset *d = weighted_rows(60, false);
     lzt_dataset_report report;
     lzt_dataset_get_report(d, &report);
     assert_int_equal(report.weighted_rows, 20);
@@ -530,6 +531,12 @@ static void batches(void **state)
     double bound = 1e-12 * report.loss_weight;
     assert_true(plain - report.loss_weight < bound && report.loss_weight - plain < bound);
     assert_true(grouped - plain < bound && plain - grouped < bound && packed - plain < bound && plain - packed < bound);
+    lzt_dataset *lazy = weighted_rows(60, true); /* rows are weighed when a batch needs them */
+    o.packing = false;
+    assert_true(walk(lazy, o) == plain);
+    lzt_dataset_get_report(lazy, &report);
+    assert_int_equal(report.weighted_rows, 20);
+    lzt_dataset_close(lazy);
     lzt_dataset_close(d);
 }
 
