@@ -288,6 +288,33 @@ static double printed(const char *key)
     return x;
 }
 
+/* The same of one row and its tokens, each of which alone is what labels leave of the row. */
+static void a_row_is_the_weighted_mean_of_its_tokens(void **state)
+{
+    (void)state;
+    enum { ROW = 1 };
+    double weight = 0, loss = 0;
+    int n = length_of(ROW);
+    for (int only = 1; only < n; only++) {
+        FILE *f = fopen(in_folder("rows.jsonl"), "wb");
+        assert_non_null(f);
+        fputs("{\"input_ids\":[1", f);
+        for (int t = 1; t < n; t++) fprintf(f, ",%d", id_of(ROW, t));
+        fputs("],\"labels\":[-100", f);
+        for (int t = 1; t < n; t++) fprintf(f, ",%d", t == only ? id_of(ROW, t) : -100);
+        fputs("]}\n", f);
+        fclose(f);
+        must_run("eval --model model --dataset rows.jsonl --json");
+        assert_true(printed("tokens") == 1 && printed("loss") > 0.1);
+        double w = (double)(float)odd_weight(ROW, only);
+        weight += w;
+        loss += w * printed("loss");
+    }
+    put_rows("rows.jsonl", ROW, ROW + 1, odd_weight, 1, false);
+    must_run("eval --model model --dataset rows.jsonl --json");
+    assert_true(fabs(printed("loss") - loss / weight) < 1e-6 * loss / weight);
+}
+
 static void evaluation_is_the_same_sum(void **state)
 {
     (void)state;
@@ -392,6 +419,7 @@ int main(void)
         cmocka_unit_test(zeros_and_ones_are_labels),
         cmocka_unit_test(no_plan_changes_weighted_bits),
         cmocka_unit_test(a_batch_is_the_weighted_mean_of_its_rows),
+        cmocka_unit_test(a_row_is_the_weighted_mean_of_its_tokens),
         cmocka_unit_test(evaluation_is_the_same_sum),
         cmocka_unit_test(a_resumed_run_goes_on),
         cmocka_unit_test(shown_and_written),
