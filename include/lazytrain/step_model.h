@@ -70,7 +70,7 @@ typedef struct lzt_step_model {
     uint64_t cap_bytes[LZT_STEP_MEMORY_COUNT];   /* 0: none */
     uint64_t
         waits_ps[LZT_STEP_LANE_COUNT]; /* of the simulated step: compute at work, and waiting for each other lane */
-    uint64_t surrogate_ps;             /* the least sum of any plan under the caps */
+    uint64_t surrogate_ps;             /* no plan under the caps has a bound below it */
     char machine[128];                 /* where the times come from */
 } lzt_step_model;
 

@@ -2,18 +2,18 @@
  *
  * Beside the source's model (solve.h). What a layer, a boundary, a copy and the optimizer cost comes from a profile,
  * through the compiled program's own tasks (price.h), as a lzt_step_model. The surrogate adds these up: a placement
- * costs its longest lane, and holds its bytes at the head's moment. Its minimum under the caps is found exactly (Pareto
+ * costs its longest lane, and holds its bytes at the head's moment. What stays on the device is chosen exactly (Pareto
  * labels over the kinds of layers, for internals and for weights; the boundaries by ternary search, their cost being
- * convex) and bounds every plan from below. Candidates are the surrogate's best placements over a ladder of memory
- * budgets, each in a few depths of prefetching and orders of layers. The ladder does not depend on the caps, and of the
- * candidates that fit the fastest simulated one wins, the smaller peak among equals. So more memory never makes a plan
- * slower or, at equal speed, larger.
+ * convex); which internals go to the host is relaxed to parts of layers, each resource charged the cheapest. The
+ * minimum bounds every plan from below; it is the surrogate's own where the host has no room for internals. Candidates
+ * are the surrogate's best placements over a ladder of memory budgets, each in a few depths of prefetching and orders
+ * of layers. The ladder does not depend on the caps, and of the candidates that fit the fastest simulated one wins, the
+ * smaller peak among equals. So more memory never makes a plan slower or, at equal speed, larger.
  *
  * Status. LZT_PLAN_OPTIMAL: the surrogate is solved, and no candidate that could win was left out. LZT_PLAN_FEASIBLE:
  * the time limit came first. Either way bound_ps holds for all plans, of which the objective may be above it.
  *
- * What the step program cannot execute is no candidate: boundaries and internals on nvme. Internals on the host it
- * executes, but no candidate and no bound has them yet.
+ * What the step program cannot execute is no candidate: boundaries and internals on nvme (lzt_step_advise prices them).
  *
  *     lzt_step_search *search;
  *     lzt_step_search_create(&options, &search, &err);          one for all budgets: what is simulated is remembered
@@ -71,7 +71,7 @@ LZT_EXPORT lzt_status lzt_step_search_solve(lzt_step_search *search, const lzt_s
 LZT_EXPORT lzt_status lzt_step_search_measure(lzt_step_search *search, const lzt_step_caps *caps, lzt_plan *plan,
                                               lzt_error *err);
 
-/* The surrogate's optimum under the caps: no plan takes less. UINT64_MAX: nothing fits. */
+/* The surrogate's bound under the caps: no plan takes less. UINT64_MAX: nothing fits. */
 LZT_EXPORT uint64_t lzt_step_surrogate(const lzt_step_model *model, const uint64_t cap_bytes[LZT_STEP_MEMORY_COUNT]);
 
 /* ---- advice: what more of each resource would buy, other numerics ---- */

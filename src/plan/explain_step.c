@@ -15,7 +15,7 @@ static void put_result(FILE *out, const lzt_plan *plan, const lzt_step_sum *sum)
     fprintf(out, "\nThe step: simulated from %s\n", m->machine[0] ? m->machine : "an unnamed profile");
     fprintf(out, "  %-36s %12.3f ms (%s, %s, %.3f s to find)\n", "predicted step", lzt_ms(plan->objective_ps),
             lzt_plan_status_name(plan->status), plan->solver, plan->solve_seconds);
-    fprintf(out, "  %-36s %12.3f ms: no plan under these caps takes less\n", "bound (surrogate's optimum)",
+    fprintf(out, "  %-36s %12.3f ms: no plan under these caps takes less\n", "bound (surrogate's)",
             lzt_ms(plan->bound_ps));
     fprintf(out, "  %-36s %12.3f ms: the sums below\n", "this plan's own bound", lzt_ms(sum->bound_ps));
     double rest = lzt_ms(plan->objective_ps);

@@ -2,6 +2,7 @@
  *
  *     ladder   STEPS budgets between what nothing kept needs and what everything kept does, for three shares of the
  *              boundaries that the host may hold: the surrogate's best placement of each, by bound and by rank
+ *     hosted   the same with every boundary and three shares of all internals: layers may send theirs to the host
  *     family   as lzt_auto_plan's: internals of the last k layers, then boundaries, then weights, one by one
  *     floor    nothing kept; boundaries on the host every k layers, and made again between
  *
@@ -50,12 +51,17 @@ static void place_boundaries(const lzt__step_shape *s, lzt_plan *plan)
 void lzt__step_place(const lzt_step_model *m, const lzt__step_classes *classes, const lzt__step_candidate *c,
                      lzt_plan *plan)
 {
-    uint32_t seen[LZT__STEP_CLASSES] = {0};
+    uint32_t seen[LZT__STEP_CLASSES] = {0}, others[LZT__STEP_CLASSES] = {0};
     bool all = true;
     for (uint64_t l = 0; l < m->layer_count; l++) {
         uint32_t k = classes->of[l], index = seen[k]++;
-        bool stay = keeps(c->order, index, c->shape.internals[k], classes->size[k]);
-        plan->internals[l] = stay ? LZT_TIER_GPU : LZT_TIER_RECOMPUTE;
+        plan->internals[l] = LZT_TIER_GPU;
+        if (!keeps(c->order, index, c->shape.internals[k], classes->size[k])) {
+            /* evenly, so that the links have the layers between to catch up */
+            uint32_t left = classes->size[k] - c->shape.internals[k];
+            bool leaves = keeps(LZT__STEP_SPREAD, others[k]++, c->shape.hosted[k], left);
+            plan->internals[l] = leaves ? LZT_TIER_CPU : LZT_TIER_RECOMPUTE;
+        }
         plan->weights[l] = keeps(c->order, index, c->shape.weights[k], classes->size[k]);
         all &= plan->weights[l];
     }
@@ -70,8 +76,9 @@ void lzt__step_place(const lzt_step_model *m, const lzt__step_classes *classes, 
 static bool same_shape(const lzt__step_shape *a, const lzt__step_shape *b)
 {
     return !memcmp(a->internals, b->internals, sizeof a->internals) &&
-           !memcmp(a->weights, b->weights, sizeof a->weights) && a->on_device == b->on_device &&
-           a->on_host == b->on_host && a->recomputed == b->recomputed && a->first_on_device == b->first_on_device;
+           !memcmp(a->weights, b->weights, sizeof a->weights) && !memcmp(a->hosted, b->hosted, sizeof a->hosted) &&
+           a->on_device == b->on_device && a->on_host == b->on_host && a->recomputed == b->recomputed &&
+           a->first_on_device == b->first_on_device;
 }
 
 /* What of a class is kept in part, so that it matters which layers do. */
@@ -129,7 +136,23 @@ static void add_ladder(maker *m, const lzt__step_surrogate *surrogate)
                                                          host};
             lzt__step_shape shape;
             for (int goal = 0; goal < 2; goal++)
-                if (lzt__step_minimum(surrogate, cap, (lzt__step_goal)goal, THIN, &shape) != UINT64_MAX)
+                if (lzt__step_minimum(surrogate, cap, (lzt__step_goal)goal, false, THIN, &shape) != UINT64_MAX)
+                    add_shape(m, &shape);
+        }
+}
+
+static void add_hosted(maker *m, const lzt__step_surrogate *surrogate)
+{
+    const lzt_step_model *model = m->model;
+    const uint64_t low = model->floor_bytes[LZT_STEP_DEVICE], high = lzt__step_everything(model);
+    uint64_t host = model->floor_bytes[LZT_STEP_RAM] + model->boundary_bytes * (model->layer_count - 1), all = 0;
+    for (uint64_t l = 0; l < model->layer_count; l++) all += model->layer[l].internals_bytes;
+    for (uint64_t share = 1; share <= 4 && !m->status; share *= 2)
+        for (uint64_t k = 0; k <= STEPS && !m->status; k++) {
+            const uint64_t cap[LZT_STEP_MEMORY_COUNT] = {low + (high - low) / STEPS * k, host + all / share};
+            lzt__step_shape shape;
+            for (int goal = 0; goal < 2; goal++)
+                if (lzt__step_minimum(surrogate, cap, (lzt__step_goal)goal, true, THIN, &shape) != UINT64_MAX)
                     add_shape(m, &shape);
         }
 }
@@ -188,6 +211,7 @@ lzt_status lzt__step_candidates(const lzt_step_model *model, const lzt__step_cla
     maker m = {.model = model, .classes = classes, .err = err};
     m.status = lzt_plan_init(&m.scratch, model->layer_count, err);
     if (!m.status) add_ladder(&m, surrogate);
+    if (!m.status) add_hosted(&m, surrogate);
     if (!m.status) add_family(&m);
     if (!m.status) add_floor(&m);
     lzt_plan_fini(&m.scratch);

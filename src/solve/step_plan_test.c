@@ -195,13 +195,15 @@ static void random_model(uint64_t seed, lzt_step_model *m)
     }
 }
 
-/* The least longest lane of any placement that fits. */
-static uint64_t brute_force(const lzt_step_model *m, const uint64_t *cap)
+/* The least bound of any placement that fits; of those without internals on the host where hosting is false. */
+static uint64_t brute_force(const lzt_step_model *m, const uint64_t *cap, bool hosting)
 {
-    uint64_t n = m->layer_count, best = UINT64_MAX, combinations = 2;
-    for (uint64_t l = 0; l < n; l++) combinations *= l ? 12 : 4;
+    const uint64_t n = m->layer_count, places = hosting ? 3 : 2;
+    uint64_t best = UINT64_MAX, combinations = 2;
+    for (uint64_t l = 0; l < n; l++) combinations *= (l ? 6 : 2) * places;
     for (uint64_t code = 0; code < combinations; code++) {
         static const lzt_tier tiers[] = {LZT_TIER_GPU, LZT_TIER_CPU, LZT_TIER_RECOMPUTE};
+        static const lzt_tier waits[] = {LZT_TIER_GPU, LZT_TIER_RECOMPUTE, LZT_TIER_CPU};
         lzt_tier boundary[5] = {0};
         lzt_tier internals[4];
         bool weights[4];
@@ -210,7 +212,7 @@ static uint64_t brute_force(const lzt_step_model *m, const uint64_t *cap)
         boundary[0] = rest % 2 ? LZT_TIER_RECOMPUTE : LZT_TIER_GPU;
         rest /= 2;
         for (uint64_t l = 0; l < n; l++) {
-            internals[l] = tiers[2 * (rest % 2)], rest /= 2;
+            internals[l] = waits[rest % places], rest /= places;
             weights[l] = rest % 2, rest /= 2;
             if (l) boundary[l] = tiers[rest % 3], rest /= 3;
         }
@@ -220,29 +222,59 @@ static uint64_t brute_force(const lzt_step_model *m, const uint64_t *cap)
     return best;
 }
 
-static void the_surrogate_is_solved_exactly(void **state)
+static uint64_t least_internals(const lzt_step_model *m)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint64_t l = 0; l < m->layer_count; l++)
+        if (m->layer[l].internals_bytes < least) least = m->layer[l].internals_bytes;
+    return least;
+}
+
+/* The bound is below every placement; it is the least of them where the host has no room for internals, and less than a
+ * layer's forward below it where layers are alike. */
+static void the_surrogate_bounds_every_placement(void **state)
 {
     (void)state;
-    uint64_t feasible = 0;
-    for (uint64_t seed = 0; seed < 250; seed++) {
+    uint64_t feasible = 0, exact = 0, without_room = 0, alike = 0, moved = 0;
+    for (uint64_t seed = 0; seed < 400; seed++) {
+        lzt_error err = {0};
         lzt_step_model m;
+        lzt__step_classes classes;
         random_model(seed, &m);
         uint64_t everything = lzt__step_everything(&m);
         const uint64_t cap[2] = {1 + lzt__rng_below(seed, 20, 0, everything + 2), 1 + lzt__rng_below(seed, 21, 0, 80)};
-        uint64_t want = brute_force(&m, cap), found = lzt_step_surrogate(&m, cap);
-        if (found != want)
-            fail_msg("seed %d: %llu, every placement says %llu", (int)seed, (unsigned long long)found,
+        uint64_t want = brute_force(&m, cap, true), found = lzt_step_surrogate(&m, cap);
+        assert_int_equal(lzt__step_classes_create(&m, &classes, &err), LZT_OK);
+        if (found > want || (want == UINT64_MAX) != (found == UINT64_MAX))
+            fail_msg("seed %d: %llu, but a placement has %llu", (int)seed, (unsigned long long)found,
                      (unsigned long long)want);
-        feasible += want != UINT64_MAX;
+        if (want != UINT64_MAX) {
+            bool room = cap[1] >= m.floor_bytes[1] + least_internals(&m);
+            uint64_t slack = want - found, forward = m.micro_batches * m.layer[0].again_ps;
+            if (!room && slack)
+                fail_msg("seed %d: %llu below the least, with no room", (int)seed, (unsigned long long)slack);
+            if (classes.count == 1 && slack && slack >= forward)
+                fail_msg("seed %d: %llu below the least, a forward is %llu", (int)seed, (unsigned long long)slack,
+                         (unsigned long long)forward);
+            feasible++;
+            exact += !slack;
+            without_room += !room;
+            alike += classes.count == 1 && room;
+            moved += want < brute_force(&m, cap, false);
+        }
+        lzt__step_classes_fini(&classes);
         lzt_step_model_fini(&m);
     }
-    assert_true(feasible > 100);
+    print_message("%d feasible, %d exact, %d without room, %d alike with room, %d better with internals moved\n",
+                  (int)feasible, (int)exact, (int)without_room, (int)alike, (int)moved);
+    assert_true(feasible > 200 && exact > feasible / 2 && without_room > 20 && alike > 50 && moved > 50);
 }
 
 /* A shape's placement has the sums that the surrogate counted. */
 static void shapes_are_placed_as_counted(void **state)
 {
     (void)state;
+    uint64_t some_hosted = 0;
     for (uint64_t seed = 0; seed < 200; seed++) {
         lzt_error err = {0};
         lzt_step_model m;
@@ -258,7 +290,7 @@ static void shapes_are_placed_as_counted(void **state)
         assert_int_equal(lzt_plan_init(&plan, m.layer_count, &err), LZT_OK);
         assert_true(count > 2);
         for (uint32_t i = 0; i < count; i++) {
-            uint64_t on_device = 0, on_host = 0, again = 0, internals = 0, wanted = 0;
+            uint64_t on_device = 0, on_host = 0, again = 0, internals = 0, hosted = 0, wanted = 0, to_host = 0;
             lzt__step_place(&m, &classes, &list[i], &plan);
             for (uint64_t b = 1; b < m.layer_count; b++) {
                 on_device += plan.boundary[b] == LZT_TIER_GPU;
@@ -266,11 +298,15 @@ static void shapes_are_placed_as_counted(void **state)
                 again += plan.boundary[b] == LZT_TIER_RECOMPUTE;
             }
             for (uint64_t l = 0; l < m.layer_count; l++) internals += plan.internals[l] == LZT_TIER_GPU;
+            for (uint64_t l = 0; l < m.layer_count; l++) hosted += plan.internals[l] == LZT_TIER_CPU;
             for (uint32_t k = 0; k < classes.count; k++) wanted += list[i].shape.internals[k];
+            for (uint32_t k = 0; k < classes.count; k++) to_host += list[i].shape.hosted[k];
             assert_int_equal(on_device, list[i].shape.on_device);
             assert_int_equal(on_host, list[i].shape.on_host);
             assert_int_equal(again, list[i].shape.recomputed);
             assert_int_equal(internals, wanted);
+            assert_int_equal(hosted, to_host);
+            some_hosted += hosted > 0;
             assert_true(i == 0 || list[i - 1].rank_ps <= list[i].rank_ps);
         }
         lzt_plan_fini(&plan);
@@ -279,6 +315,7 @@ static void shapes_are_placed_as_counted(void **state)
         lzt__step_classes_fini(&classes);
         lzt_step_model_fini(&m);
     }
+    assert_true(some_hosted > 100);
 }
 
 /* ---- the plan ---- */
@@ -369,6 +406,41 @@ static void no_other_plan_is_faster(void **state)
             lzt_plan_fini(&other);
             lzt_plan_fini(&plan);
         }
+        lzt_step_search_destroy(search);
+        close_fixture(&f);
+    }
+}
+
+/* Where compute is slow and the link is not, layers that cannot keep their internals send them to the host: faster than
+ * to make them again. Where the host has no room, or the link is slow, none does. */
+static void internals_go_where_links_are_idle(void **state)
+{
+    (void)state;
+    for (int slow = 0; slow < 2; slow++) {
+        fixture f;
+        lzt_error err = {0};
+        lzt_step_search *search;
+        lzt_step_plan_result result, without;
+        lzt_plan plan, less;
+        uint64_t hosted = 0;
+        open_fixture(&f, "tests/golden/llama3", LZT_DTYPE_BF16, 96, 1, slow ? &slow_link : &fast_link);
+        assert_int_equal(lzt_step_search_create(&f.options, &search, &err), LZT_OK);
+        lzt_step_caps caps = {.device_bytes = 1};
+        assert_int_equal(lzt_step_search_solve(search, &caps, &plan, &result, &err), LZT_OK);
+        caps.device_bytes = result.least_bytes[LZT_STEP_DEVICE] * 11 / 10;
+        assert_int_equal(lzt_step_search_solve(search, &caps, &plan, &result, &err), LZT_OK);
+        assert_non_null(plan.boundary);
+        for (uint64_t l = 0; l < plan.layer_count; l++) hosted += plan.internals[l] == LZT_TIER_CPU;
+        assert_true(slow ? !hosted : hosted > 0);
+        if (!slow) {
+            caps.host_bytes = plan.host_bytes - hosted * plan.step->layer[0].internals_bytes;
+            assert_int_equal(lzt_step_search_solve(search, &caps, &less, &without, &err), LZT_OK);
+            assert_non_null(less.boundary);
+            for (uint64_t l = 0; l < less.layer_count; l++) assert_int_not_equal(less.internals[l], LZT_TIER_CPU);
+            assert_true(without.objective_ps > result.objective_ps && without.bound_ps >= result.bound_ps);
+            lzt_plan_fini(&less);
+        }
+        lzt_plan_fini(&plan);
         lzt_step_search_destroy(search);
         close_fixture(&f);
     }
@@ -526,10 +598,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_are_the_programs_own),
         cmocka_unit_test(the_bound_holds_on_the_clock),
-        cmocka_unit_test(the_surrogate_is_solved_exactly),
+        cmocka_unit_test(the_surrogate_bounds_every_placement),
         cmocka_unit_test(shapes_are_placed_as_counted),
         cmocka_unit_test(more_memory_is_never_worse),
         cmocka_unit_test(no_other_plan_is_faster),
+        cmocka_unit_test(internals_go_where_links_are_idle),
         cmocka_unit_test(the_least_is_exact),
         cmocka_unit_test(layers_without_kernels_plan),
         cmocka_unit_test(sizes_are_the_compiled_ones),

@@ -260,7 +260,7 @@ lzt_status lzt_step_search_solve(lzt_step_search *s, const lzt_step_caps *caps, 
     memset(plan, 0, sizeof *plan);
     *r = (lzt_step_plan_result){.candidates = s->candidate_count};
     if (caps->time_limit_s > 0) h.deadline_ns = begin_ns + (uint64_t)(caps->time_limit_s * 1e9);
-    r->bound_ps = lzt__step_minimum(s->surrogate, h.cap, LZT__STEP_BOUND, 1, NULL);
+    r->bound_ps = lzt__step_bound(s->surrogate, h.cap);
     for (uint32_t i = 0; i < s->candidate_count && !status && !h.expired; i++) {
         status = visit(s, &h, &s->candidate[i], err);
         h.expired = h.deadline_ns && lzt__clock_ns() > h.deadline_ns;

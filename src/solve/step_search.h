@@ -26,6 +26,7 @@ void lzt__step_classes_fini(lzt__step_classes *classes);
 /* How many layers of each class keep what, and where the boundaries go: what a placement's sums depend on. */
 typedef struct lzt__step_shape {
     uint16_t internals[LZT__STEP_CLASSES], weights[LZT__STEP_CLASSES];
+    uint16_t hosted[LZT__STEP_CLASSES];      /* internals on the host */
     uint32_t on_device, on_host, recomputed; /* of the inner boundaries */
     bool first_on_device;                    /* boundary 0; else made again from the ids */
 } lzt__step_shape;
@@ -41,10 +42,13 @@ void lzt__step_surrogate_destroy(lzt__step_surrogate *surrogate);
  * rather not run (a rank). */
 typedef enum lzt__step_goal { LZT__STEP_BOUND, LZT__STEP_RANK } lzt__step_goal;
 
-/* The least value of any shape under the caps (UINT64_MAX: none fits), and that shape. cap 0 is 0 bytes here.
- * thin: only every so many labels of each Pareto set, for candidates; 1: all, exact. */
+/* No placement under the caps takes less (UINT64_MAX: none fits). cap 0 is 0 bytes here. */
+uint64_t lzt__step_bound(const lzt__step_surrogate *surrogate, const uint64_t cap_bytes[LZT_STEP_MEMORY_COUNT]);
+/* A good shape under the caps, and its value (UINT64_MAX: none fits): the least of those with every thin-th label of
+ * each Pareto set. hosting: internals may go to the host, and as few boundaries as can be are made again; else none
+ * do. */
 uint64_t lzt__step_minimum(const lzt__step_surrogate *surrogate, const uint64_t cap_bytes[LZT_STEP_MEMORY_COUNT],
-                           lzt__step_goal goal, uint32_t thin, lzt__step_shape *shape);
+                           lzt__step_goal goal, bool hosting, uint32_t thin, lzt__step_shape *shape);
 /* The device bytes of a step that keeps everything. */
 uint64_t lzt__step_everything(const lzt_step_model *model);
 

@@ -1,19 +1,29 @@
-/* The surrogate of the real step, solved exactly. See lazytrain/step_plan.h for what it is.
+/* The surrogate of the real step, and bounds of it. See lazytrain/step_plan.h for what it is.
  *
  * Layers alike form a class: only how many of a class keep their internals, or their weights, shows in the sums. What
  * internals save is compute time, what weights save is uploads, and both hold device bytes. So each is a knapsack of
  * its own, of which the Pareto set (fewest bytes for what they save) is made class by class; a minimum under caps takes
  * one label of each. What is left of the device goes to boundaries, which cost nothing there; of the others, r are made
  * again, the cheapest first, and the rest goes to the host. The value is convex in r: the compute that r adds is a
- * convex sum (costs in rising order), the traffic it removes is linear, and a maximum of convex functions is convex. */
+ * convex sum (costs in rising order), the traffic it removes is linear, and a maximum of convex functions is convex.
+ *
+ * Of the layers whose internals do not stay, some may send them to the host: that saves the same compute, holds host
+ * bytes, and adds to both links. Adding up whole layers beside r is no longer convex, so the bound relaxes it: compute
+ * saved is a real number, and each link and the host's memory is charged the least that any layers cost it for that
+ * much. These charges are convex, so the relaxation is solved exactly. It is below every placement: by less than a
+ * layer's forward where all layers are alike, and by nothing where the host has no room for internals. */
 #include "solve/step_search.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Of every unit of traffic, this share counts in a rank: among equals, less runs. */
 enum { TRAFFIC_SHARE = 50, LABELS_MAX = 1 << 20 };
+
+/* What internals on the host cost: time on each link, and the host's bytes. */
+enum { BY_UP, BY_DOWN, BY_BYTES, COSTS };
 
 typedef struct label {
     uint64_t bytes, saved_ps;
@@ -28,6 +38,10 @@ typedef struct pareto {
 struct lzt__step_surrogate {
     const lzt_step_model *model;
     pareto internals, weights;
+    uint32_t class_count, size[LZT__STEP_CLASSES];
+    uint64_t saved_ps[LZT__STEP_CLASSES];    /* of a layer: the forward that its internals save */
+    uint64_t cost[COSTS][LZT__STEP_CLASSES]; /* of a layer: what they take on the host */
+    uint8_t order[COSTS][LZT__STEP_CLASSES]; /* classes, those first that save most for each cost */
     uint64_t *recompute_ps; /* [layer_count] what the cheapest r inner boundaries cost, for r = 0 .. layer_count - 1 */
     lzt_step_sum nothing;   /* kept: boundary 0 on the device, the others nowhere */
 };
@@ -37,7 +51,8 @@ struct lzt__step_surrogate {
 static bool alike(const lzt_step_layer *a, const lzt_step_layer *b)
 {
     return a->internals_bytes == b->internals_bytes && a->weight_bytes == b->weight_bytes &&
-           a->again_ps == b->again_ps && a->upload_ps == b->upload_ps && a->recompute_ps == b->recompute_ps;
+           a->again_ps == b->again_ps && a->upload_ps == b->upload_ps && a->recompute_ps == b->recompute_ps &&
+           a->internals_down_ps == b->internals_down_ps && a->internals_up_ps == b->internals_up_ps;
 }
 
 /* The last layer is never recomputed for a boundary behind it; that makes no class of its own. */
@@ -111,7 +126,10 @@ static lzt_status add_class(pareto *p, uint32_t class, uint32_t size, uint64_t b
 /* The most that any layer of a class saves for the fewest bytes: their own, where all are alike; else a bound. */
 static lzt_step_layer best_of(const lzt_step_model *m, const lzt__step_classes *c, uint32_t class)
 {
-    lzt_step_layer best = {.internals_bytes = UINT64_MAX, .weight_bytes = UINT64_MAX};
+    lzt_step_layer best = {.internals_bytes = UINT64_MAX,
+                           .weight_bytes = UINT64_MAX,
+                           .internals_down_ps = UINT64_MAX,
+                           .internals_up_ps = UINT64_MAX};
     for (uint64_t l = 0; l < m->layer_count; l++) {
         const lzt_step_layer *x = &m->layer[l];
         if (c->of[l] != class) continue;
@@ -119,6 +137,8 @@ static lzt_step_layer best_of(const lzt_step_model *m, const lzt__step_classes *
         if (x->upload_ps > best.upload_ps) best.upload_ps = x->upload_ps;
         if (x->internals_bytes < best.internals_bytes) best.internals_bytes = x->internals_bytes;
         if (x->weight_bytes < best.weight_bytes) best.weight_bytes = x->weight_bytes;
+        if (x->internals_down_ps < best.internals_down_ps) best.internals_down_ps = x->internals_down_ps;
+        if (x->internals_up_ps < best.internals_up_ps) best.internals_up_ps = x->internals_up_ps;
     }
     return best;
 }
@@ -137,6 +157,38 @@ static lzt_status make_pareto(const lzt_step_model *m, const lzt__step_classes *
         status = add_class(p, k, c->size[k], weights ? x.weight_bytes : x.internals_bytes, saved, err);
     }
     return status;
+}
+
+/* Classes in the order of what they save for each cost; an insertion sort. */
+static void order_classes(lzt__step_surrogate *s)
+{
+    for (int by = 0; by < COSTS; by++)
+        for (uint32_t k = 0; k < s->class_count; k++) {
+            uint32_t at = k;
+            for (; at; at--) {
+                uint32_t before = s->order[by][at - 1];
+                double a = (double)s->cost[by][before] * (double)s->saved_ps[k];
+                double b = (double)s->cost[by][k] * (double)s->saved_ps[before];
+                if (a <= b) break;
+                s->order[by][at] = (uint8_t)before;
+            }
+            s->order[by][at] = (uint8_t)k;
+        }
+}
+
+static void make_hosted(const lzt__step_classes *c, lzt__step_surrogate *s)
+{
+    const uint64_t times = s->model->micro_batches;
+    s->class_count = c->count;
+    for (uint32_t k = 0; k < c->count; k++) {
+        lzt_step_layer x = best_of(s->model, c, k);
+        s->size[k] = c->size[k];
+        s->saved_ps[k] = times * x.again_ps;
+        s->cost[BY_UP][k] = times * x.internals_up_ps;
+        s->cost[BY_DOWN][k] = times * x.internals_down_ps;
+        s->cost[BY_BYTES][k] = x.internals_bytes;
+    }
+    order_classes(s);
 }
 
 static int by_value(const void *a, const void *b)
@@ -181,6 +233,7 @@ lzt_status lzt__step_surrogate_create(const lzt_step_model *m, const lzt__step_c
     lzt__step_surrogate *s = calloc(1, sizeof *s);
     if (!s) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a surrogate");
     s->model = m;
+    make_hosted(classes, s);
     lzt_status status = make_pareto(m, classes, false, &s->internals, err);
     if (!status) status = make_pareto(m, classes, true, &s->weights, err);
     if (!status) status = make_recompute(s, err);
@@ -201,65 +254,233 @@ void lzt__step_surrogate_destroy(lzt__step_surrogate *s)
     free(s);
 }
 
-/* ---- minima ---- */
+/* ---- a choice of labels ---- */
 
 /* A choice of labels, with what is left for boundaries. */
 typedef struct choice {
     const lzt__step_surrogate *s;
     const label *internals, *weights;
-    uint64_t on_device, rest; /* inner boundaries that stay, and that do not */
+    uint64_t on_device, rest;   /* inner boundaries that stay, and that do not */
+    uint64_t least_r, host_cap; /* of the rest are made again at least, the host holds no more; host_cap in bytes */
     bool first_on_device;
 } choice;
+
+typedef struct windows {
+    uint64_t ps[LZT_STEP_WINDOW_COUNT][LZT_STEP_LANE_COUNT];
+} windows;
 
 static uint64_t most(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
-/* The value when r of the rest are made again, and the others go to the host. */
-static uint64_t value_of(const choice *c, uint64_t r, lzt__step_goal goal)
+/* Each lane's work when r of the rest are made again, and the others go to the host; no internals do. */
+static windows work_of(const choice *c, uint64_t r)
 {
     const lzt__step_surrogate *s = c->s;
     const lzt_step_model *m = s->model;
     const uint64_t moved = (c->rest - r) * m->micro_batches, first = c->first_on_device ? 0 : m->micro_batches;
-    const uint64_t *f = s->nothing.window_ps[LZT_STEP_FORWARD], *b = s->nothing.window_ps[LZT_STEP_BACKWARD];
+    windows w;
+    memcpy(w.ps, s->nothing.window_ps, sizeof w.ps);
+    uint64_t *f = w.ps[LZT_STEP_FORWARD], *b = w.ps[LZT_STEP_BACKWARD];
+    f[LZT_STEP_D2H] += moved * m->boundary_down_ps;
+    b[LZT_STEP_H2D] += (moved + first) * m->boundary_up_ps;
+    b[LZT_STEP_COMPUTE] += s->recompute_ps[r];
+    b[LZT_STEP_COMPUTE] -= c->internals->saved_ps;
     /* of several micro-batches, the uploads that kept weights save in forward are not told apart: no less is saved */
-    uint64_t f_h2d = f[LZT_STEP_H2D], b_h2d = b[LZT_STEP_H2D] + (moved + first) * m->boundary_up_ps;
-    uint64_t saved = c->weights->saved_ps, in_backward = saved < b_h2d ? saved : b_h2d;
+    uint64_t saved = c->weights->saved_ps, in_backward = saved < b[LZT_STEP_H2D] ? saved : b[LZT_STEP_H2D];
     if (m->micro_batches > 1) in_backward = saved / (2 * m->micro_batches - 1) * m->micro_batches;
-    f_h2d -= saved - in_backward;
-    b_h2d -= in_backward;
-    const uint64_t compute[2] = {f[LZT_STEP_COMPUTE],
-                                 b[LZT_STEP_COMPUTE] - c->internals->saved_ps + s->recompute_ps[r]};
-    const uint64_t d2h[2] = {f[LZT_STEP_D2H] + moved * m->boundary_down_ps, b[LZT_STEP_D2H]};
-    if (goal == LZT__STEP_BOUND) {
-        uint64_t before = most(compute[0] + m->edge_ps[LZT_STEP_FORWARD], most(f_h2d, f[LZT_STEP_HOST]));
-        uint64_t after = most(compute[1] + m->edge_ps[LZT_STEP_BACKWARD], most(d2h[1], b[LZT_STEP_HOST]));
-        uint64_t lanes = most(most(compute[0] + compute[1], f_h2d + b_h2d),
-                              most(d2h[0] + d2h[1], f[LZT_STEP_HOST] + b[LZT_STEP_HOST]));
-        return most(before + after, lanes);
-    }
-    uint64_t forward = most(most(compute[0], f_h2d), most(d2h[0], f[LZT_STEP_HOST]));
-    uint64_t backward = most(most(compute[1], b_h2d), most(d2h[1], b[LZT_STEP_HOST]));
-    return forward + backward + (f_h2d + b_h2d + d2h[0] + d2h[1]) / TRAFFIC_SHARE;
+    f[LZT_STEP_H2D] -= saved - in_backward;
+    b[LZT_STEP_H2D] -= in_backward;
+    return w;
 }
 
-/* The least over r in least .. rest, a convex function; *r gets the smallest such. */
-static uint64_t best_r(const choice *c, uint64_t least, lzt__step_goal goal, uint64_t *r)
+/* What bounds a step, apart: what compute adds up to (hosted internals take from it), what the links do (hosted
+ * internals add to it), and the rest. */
+typedef struct bounds {
+    uint64_t compute, h2d, d2h, rest;
+} bounds;
+
+static bounds bounds_of(const lzt_step_model *m, const windows *w)
 {
-    uint64_t low = least, high = c->rest;
+    const uint64_t *f = w->ps[LZT_STEP_FORWARD], *b = w->ps[LZT_STEP_BACKWARD];
+    uint64_t before = most(f[LZT_STEP_COMPUTE] + m->edge_ps[LZT_STEP_FORWARD], most(f[LZT_STEP_H2D], f[LZT_STEP_HOST]));
+    return (bounds){.compute = most(before + m->edge_ps[LZT_STEP_BACKWARD], f[LZT_STEP_COMPUTE]) + b[LZT_STEP_COMPUTE],
+                    .h2d = f[LZT_STEP_H2D] + b[LZT_STEP_H2D],
+                    .d2h = f[LZT_STEP_D2H] + b[LZT_STEP_D2H],
+                    .rest =
+                        most(before + most(b[LZT_STEP_D2H], b[LZT_STEP_HOST]), f[LZT_STEP_HOST] + b[LZT_STEP_HOST])};
+}
+
+static uint64_t value_of(const lzt_step_model *m, const windows *w, lzt__step_goal goal)
+{
+    const uint64_t *f = w->ps[LZT_STEP_FORWARD], *b = w->ps[LZT_STEP_BACKWARD];
+    if (goal == LZT__STEP_BOUND) {
+        bounds x = bounds_of(m, w);
+        return most(most(x.compute, x.rest), most(x.h2d, x.d2h));
+    }
+    uint64_t longest[LZT_STEP_WINDOW_COUNT] = {0};
+    for (int lane = 0; lane < LZT_STEP_LANE_COUNT; lane++) {
+        longest[0] = most(longest[0], f[lane]);
+        longest[1] = most(longest[1], b[lane]);
+    }
+    uint64_t traffic = f[LZT_STEP_H2D] + b[LZT_STEP_H2D] + f[LZT_STEP_D2H] + b[LZT_STEP_D2H];
+    return longest[0] + longest[1] + traffic / TRAFFIC_SHARE;
+}
+
+/* ---- internals on the host ---- */
+
+static uint32_t left_of(const choice *c, uint32_t k)
+{
+    return c->s->size[k] - c->internals->kept[k];
+}
+
+/* Takes `count` of the layers whose internals do not stay to the host, those that save most a byte first. w and taken
+ * may be NULL. */
+static void move_internals(const choice *c, uint64_t count, windows *w, uint16_t taken[LZT__STEP_CLASSES])
+{
+    const lzt__step_surrogate *s = c->s;
+    for (uint32_t at = 0; at < s->class_count && count; at++) {
+        uint32_t k = s->order[BY_BYTES][at];
+        uint64_t of = left_of(c, k) < count ? left_of(c, k) : count;
+        if (w) {
+            w->ps[LZT_STEP_FORWARD][LZT_STEP_D2H] += of * s->cost[BY_DOWN][k];
+            w->ps[LZT_STEP_BACKWARD][LZT_STEP_H2D] += of * s->cost[BY_UP][k];
+            w->ps[LZT_STEP_BACKWARD][LZT_STEP_COMPUTE] -= of * s->saved_ps[k];
+        }
+        if (taken) taken[k] = (uint16_t)of;
+        count -= of;
+    }
+}
+
+/* How many of them the host holds beside r boundaries made again, and the others on it. */
+static uint64_t most_moved(const choice *c, uint64_t r)
+{
+    const lzt__step_surrogate *s = c->s;
+    uint64_t room = c->host_cap - s->nothing.least_bytes[LZT_STEP_RAM] - (c->rest - r) * s->model->boundary_bytes;
+    uint64_t count = 0;
+    for (uint32_t at = 0; at < s->class_count; at++) {
+        uint32_t k = s->order[BY_BYTES][at];
+        uint64_t bytes = s->cost[BY_BYTES][k], of = left_of(c, k);
+        if (!s->saved_ps[k]) continue;
+        if (bytes && room / bytes < of) return count + room / bytes;
+        count += of;
+        room -= of * bytes;
+    }
+    return count;
+}
+
+/* For a bound, how many layers of a class may be there. With several classes a label stands for others too, which keep
+ * no more and hold no less, but may keep other layers: then all. */
+static double some_of(const choice *c, uint32_t k)
+{
+    return c->s->class_count > 1 ? c->s->size[k] : left_of(c, k);
+}
+
+/* Whether the host could hold the internals of one layer, with nothing else there. */
+static bool has_room(const choice *c)
+{
+    const lzt__step_surrogate *s = c->s;
+    uint64_t room = c->host_cap - s->nothing.least_bytes[LZT_STEP_RAM];
+    for (uint32_t k = 0; k < s->class_count; k++)
+        if (s->saved_ps[k] && s->cost[BY_BYTES][k] <= room) return true;
+    return false;
+}
+
+/* The most compute that internals on the host can save within so many bytes of it; a part of a layer counts too. */
+static double most_saved(const choice *c, double room)
+{
+    const lzt__step_surrogate *s = c->s;
+    double saved = 0, all = 0;
+    for (uint32_t at = 0; at < s->class_count; at++) {
+        uint32_t k = s->order[BY_BYTES][at];
+        double bytes = some_of(c, k) * (double)s->cost[BY_BYTES][k], ps = some_of(c, k) * (double)s->saved_ps[k];
+        double share = bytes > room ? room / bytes : 1;
+        all += (double)s->size[k] * (double)s->saved_ps[k];
+        saved += ps * share;
+        room -= bytes * share;
+    }
+    all -= (double)c->internals->saved_ps;
+    return saved < all ? saved : all;
+}
+
+/* Internals go to the host, those first that save most for this link's time, until compute is no longer than the link;
+ * a part of a layer counts too. How long the longer of the two then is. */
+static double meet(const choice *c, int link, double compute, double copies)
+{
+    const lzt__step_surrogate *s = c->s;
+    for (uint32_t at = 0; at < s->class_count && compute > copies; at++) {
+        uint32_t k = s->order[link][at];
+        double saved = some_of(c, k) * (double)s->saved_ps[k], cost = some_of(c, k) * (double)s->cost[link][k];
+        double gap = compute - copies;
+        if (!(saved > 0)) continue;
+        if (gap <= saved + cost) return compute - gap * saved / (saved + cost);
+        compute -= saved;
+        copies += cost;
+    }
+    return compute > copies ? compute : copies;
+}
+
+/* Below the bound of every placement with these labels and r: each link, and the host's memory, gets the cheapest
+ * internals for it alone, and parts of a layer. Convex in r, as a least value of a jointly convex function. */
+static double relaxed(const choice *c, uint64_t r)
+{
+    const lzt__step_surrogate *s = c->s;
+    windows w = work_of(c, r);
+    bounds x = bounds_of(s->model, &w);
+    uint64_t held = s->nothing.least_bytes[LZT_STEP_RAM] + (c->rest - r) * s->model->boundary_bytes;
+    double saved = has_room(c) ? most_saved(c, (double)(c->host_cap - held)) : 0;
+    double least = (double)x.compute - saved;
+    double by_up = meet(c, BY_UP, (double)x.compute, (double)x.h2d);
+    double by_down = meet(c, BY_DOWN, (double)x.compute, (double)x.d2h);
+    if (by_up > least) least = by_up;
+    if (by_down > least) least = by_down;
+    return (double)x.rest > least ? (double)x.rest : least;
+}
+
+/* ---- minima ---- */
+
+/* The least over r in least_r .. rest of a convex function. */
+static double least_relaxed(const choice *c)
+{
+    uint64_t low = c->least_r, high = c->rest;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        if (value_of(c, middle, goal) <= value_of(c, middle + 1, goal))
+        if (relaxed(c, middle) <= relaxed(c, middle + 1))
             high = middle;
         else
             low = middle + 1;
     }
-    *r = low;
-    return value_of(c, low, goal);
+    return relaxed(c, low);
 }
 
-static void write_shape(const choice *c, uint64_t r, lzt__step_shape *shape)
+/* A placement in whole layers: r boundaries made again, t layers' internals on the host. */
+static uint64_t value_at(const choice *c, uint64_t r, uint64_t t, lzt__step_goal goal)
+{
+    windows w = work_of(c, r);
+    move_internals(c, t, &w, NULL);
+    return value_of(c->s->model, &w, goal);
+}
+
+/* The least value over one of r and t from low to high, a convex function, the other as it is; *at gets the smallest
+ * such. */
+static uint64_t least_over(const choice *c, bool over_t, uint64_t low, uint64_t high, uint64_t other,
+                           lzt__step_goal goal, uint64_t *at)
+{
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        uint64_t here = over_t ? value_at(c, other, middle, goal) : value_at(c, middle, other, goal);
+        uint64_t next = over_t ? value_at(c, other, middle + 1, goal) : value_at(c, middle + 1, other, goal);
+        if (here <= next)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    *at = low;
+    return over_t ? value_at(c, other, low, goal) : value_at(c, low, other, goal);
+}
+
+static void write_shape(const choice *c, uint64_t r, uint64_t t, lzt__step_shape *shape)
 {
     *shape = (lzt__step_shape){.on_device = (uint32_t)c->on_device,
                                .on_host = (uint32_t)(c->rest - r),
@@ -267,10 +488,11 @@ static void write_shape(const choice *c, uint64_t r, lzt__step_shape *shape)
                                .first_on_device = c->first_on_device};
     memcpy(shape->internals, c->internals->kept, sizeof shape->internals);
     memcpy(shape->weights, c->weights->kept, sizeof shape->weights);
+    move_internals(c, t, NULL, shape->hosted);
 }
 
 /* Boundaries under what the labels leave of the device. False: the head's moment does not fit. */
-static bool settle(const uint64_t cap_bytes[LZT_STEP_MEMORY_COUNT], bool first_on_device, choice *c, uint64_t *least_r)
+static bool settle(const uint64_t cap_bytes[LZT_STEP_MEMORY_COUNT], bool first_on_device, choice *c)
 {
     const lzt_step_model *m = c->s->model;
     uint64_t inner = m->layer_count - 1, used = c->s->nothing.least_bytes[LZT_STEP_DEVICE];
@@ -282,28 +504,54 @@ static bool settle(const uint64_t cap_bytes[LZT_STEP_MEMORY_COUNT], bool first_o
     c->first_on_device = first_on_device;
     c->on_device = slots < inner ? slots : inner;
     c->rest = inner - c->on_device;
-    *least_r = host_slots < c->rest ? c->rest - host_slots : 0;
+    c->least_r = host_slots < c->rest ? c->rest - host_slots : 0;
+    c->host_cap = cap_bytes[LZT_STEP_RAM];
     return true;
 }
 
-uint64_t lzt__step_minimum(const lzt__step_surrogate *s, const uint64_t cap_bytes[LZT_STEP_MEMORY_COUNT],
-                           lzt__step_goal goal, uint32_t thin, lzt__step_shape *shape)
+/* What is left of a double that may be off by its last digits, in whole picoseconds that no placement is below. */
+static uint64_t whole_ps(double ps)
 {
-    uint64_t best = UINT64_MAX, best_bytes = UINT64_MAX, r, least_r;
-    uint32_t by_i = thin > 1 ? (s->internals.count + thin - 1) / thin : 1;
-    uint32_t by_w = thin > 1 ? (s->weights.count + thin / 4 - 1) / (thin / 4) : 1;
+    double surely = ps * (1 - 1e-12) - 1e-6;
+    return surely > 0 ? (uint64_t)ceil(surely) : 0;
+}
+
+uint64_t lzt__step_bound(const lzt__step_surrogate *s, const uint64_t cap_bytes[LZT_STEP_MEMORY_COUNT])
+{
+    double best = INFINITY;
+    for (uint32_t i = 0; i < s->internals.count; i++)
+        for (uint32_t w = 0; w < s->weights.count; w++)
+            for (int first = 0; first < 2; first++) {
+                choice c = {.s = s, .internals = &s->internals.label[i], .weights = &s->weights.label[w]};
+                if (!settle(cap_bytes, first, &c)) continue;
+                double value = least_relaxed(&c);
+                if (value < best) best = value;
+            }
+    return isinf(best) ? UINT64_MAX : whole_ps(best);
+}
+
+uint64_t lzt__step_minimum(const lzt__step_surrogate *s, const uint64_t cap_bytes[LZT_STEP_MEMORY_COUNT],
+                           lzt__step_goal goal, bool hosting, uint32_t thin, lzt__step_shape *shape)
+{
+    assert(thin >= 4);
+    uint64_t best = UINT64_MAX, best_bytes = UINT64_MAX;
+    uint32_t by_i = (s->internals.count + thin - 1) / thin, by_w = (s->weights.count + thin / 4 - 1) / (thin / 4);
     for (uint32_t i = 0; i < s->internals.count; i += by_i)
         for (uint32_t w = 0; w < s->weights.count; w += by_w)
             for (int first = 0; first < 2; first++) {
                 choice c = {.s = s, .internals = &s->internals.label[i], .weights = &s->weights.label[w]};
-                if (!settle(cap_bytes, first, &c, &least_r)) continue;
-                uint64_t value = best_r(&c, least_r, goal, &r);
+                if (!settle(cap_bytes, first, &c)) continue;
+                uint64_t r = 0, t = 0, value;
+                if (hosting) /* a boundary's copies cost less than internals, for as much: none is made again beside */
+                    value = least_over(&c, true, 0, most_moved(&c, c.least_r), r = c.least_r, goal, &t);
+                else
+                    value = least_over(&c, false, c.least_r, c.rest, 0, goal, &r);
                 uint64_t bytes =
                     c.internals->bytes + c.weights->bytes + (c.on_device + (uint64_t)first) * s->model->boundary_bytes;
                 if (value > best || (value == best && bytes >= best_bytes)) continue;
                 best = value;
                 best_bytes = bytes;
-                if (shape) write_shape(&c, r, shape);
+                write_shape(&c, r, t, shape);
             }
     return best;
 }
@@ -324,8 +572,7 @@ uint64_t lzt_step_surrogate(const lzt_step_model *model, const uint64_t cap_byte
     const uint64_t cap[LZT_STEP_MEMORY_COUNT] = {cap_bytes[0] ? cap_bytes[0] : UINT64_MAX / 2,
                                                  cap_bytes[1] ? cap_bytes[1] : UINT64_MAX / 2};
     if (lzt__step_classes_create(model, &classes, &ignored)) return 0; /* 0 is a bound, if a poor one */
-    if (!lzt__step_surrogate_create(model, &classes, &s, &ignored))
-        value = lzt__step_minimum(s, cap, LZT__STEP_BOUND, 1, NULL);
+    if (!lzt__step_surrogate_create(model, &classes, &s, &ignored)) value = lzt__step_bound(s, cap);
     lzt__step_surrogate_destroy(s);
     lzt__step_classes_fini(&classes);
     return value;
