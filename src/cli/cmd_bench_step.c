@@ -173,13 +173,19 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* Of sorted values: the middle one, or the mean of the two. */
+static double median_of(const double *sorted, uint64_t count)
+{
+    return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
+}
+
 static lzt_status print(const bench *b, const char *kernels, bool json, lzt_error *err)
 {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     qsort(b->seconds, b->steps, sizeof *b->seconds, by_value);
     qsort(b->over_bound, b->steps, sizeof *b->over_bound, by_value);
-    double median = b->seconds[b->steps / 2], rate = (double)b->batch.token_count / median;
+    double median = median_of(b->seconds, b->steps), rate = (double)b->batch.token_count / median;
     if (!json)
         printf("%.1f tokens/s, %.3f s a step (%.3f to %.3f, n %llu), %s\n", rate, median, b->seconds[0],
                b->seconds[b->steps - 1], (unsigned long long)b->steps, kernels);
@@ -200,7 +206,7 @@ static lzt_status print(const bench *b, const char *kernels, bool json, lzt_erro
         "median", median, "min", b->seconds[0], "max", b->seconds[b->steps - 1], "n", (json_int_t)b->steps,
         "peak_rss_bytes", (json_int_t)usage.ru_maxrss * 1024, "peak_device_bytes", (json_int_t)b->peak_device_bytes,
         "planned_device_bytes", (json_int_t)b->session->plan.device_bytes, "simulated_seconds", b->simulated,
-        "unlimited_seconds", b->unlimited, "over_bound", "median", b->over_bound[b->steps / 2], "max",
+        "unlimited_seconds", b->unlimited, "over_bound", "median", median_of(b->over_bound, b->steps), "max",
         b->over_bound[b->steps - 1], "kernels", kernels, "operators", list);
     json_object_set_new(out, "rss_bytes", json_integer((json_int_t)b->rss_bytes));
     if (b->has_forecast) {
