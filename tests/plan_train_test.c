@@ -1,6 +1,6 @@
 /* Goal: with a profile of its machine, a run's automatic plan is the real step's, and changes nothing but time;
- * proposed numerics are taken only when numerics.auto says so; what does not fit is named to the byte; a profile that
- * lacks what the run needs is left aside.
+ * proposed numerics are taken only when numerics.auto says so, and once in a run; what does not fit is named to the
+ * byte; a profile that lacks what the run needs is left aside.
  *
  * Method: a small model through the program: probe, then train with memory.profile. One profile is edited so that the
  * default loss chunk is slow. */
@@ -58,8 +58,11 @@ static void the_profile_makes_the_plan(void **state)
 {
     (void)state;
     set_up();
-    must_run("train c.yaml --quiet --output_dir plain");
-    must_run("train c.yaml --quiet --output_dir step --memory.profile profile.json");
+    must_run("train c.yaml --output_dir plain");
+    assert_null(strstr(run_err, "plan: found from"));
+    must_run("train c.yaml --output_dir step --memory.profile profile.json");
+    assert_non_null(strstr(run_err, "plan: found from profile.json: "));
+    assert_non_null(strstr(run_err, "candidates simulated, no other could be faster"));
     expect_plan("plain/plan.json", NULL, 80);
     expect_plan("step/plan.json", "step", 80);
     must_run("check step/plan.json --model model");
@@ -124,6 +127,32 @@ static void numerics_are_taken_only_when_asked(void **state)
     tiny_free(&model);
 }
 
+/* A run in steps of a directory of its own: what it saw is its profile later on, and it says so. numerics.auto decides
+ * at the beginning: going on, under whichever profile, gives the bits of a run that never stopped. */
+static void a_run_that_goes_on_keeps_its_numerics(void **state)
+{
+    (void)state;
+    set_up();
+    slow_default_chunk();
+    must_run("train c.yaml --quiet --output_dir a --memory.profile slow.json --numerics.auto true --save_steps 1");
+    expect_plan("a/plan.json", "step", 32);
+    must_run("train c.yaml --output_dir a --memory.profile profile.json --numerics.auto true --max_steps 5");
+    assert_non_null(strstr(run_err, "numerics.auto: loss_chunk 32, with which the run began (a/plan.json)"));
+    expect_plan("a/plan.json", "step", 32);
+    must_run("train c.yaml --quiet --output_dir b --numerics.loss_chunk 32 --max_steps 5");
+    assert_true(same_files("a/final/model.safetensors", "b/final/model.safetensors"));
+    must_run("train c.yaml --quiet --output_dir c --numerics.auto true --save_steps 1");
+    expect_plan("c/plan.json", NULL, 80);
+    must_run("train c.yaml --output_dir c --memory.profile slow.json --numerics.auto true --max_steps 5");
+    assert_non_null(strstr(run_err, "plan: found from slow.json: "));
+    expect_plan("c/plan.json", "step", 80);
+    must_run(
+        "train c.yaml --output_dir c --numerics.auto true --resume_from_checkpoint none --memory.profile slow.json");
+    assert_null(strstr(run_err, "with which the run began"));
+    expect_plan("c/plan.json", "step", 32);
+    tiny_free(&model);
+}
+
 static void another_profile_is_left_aside(void **state)
 {
     (void)state;
@@ -138,9 +167,8 @@ static void another_profile_is_left_aside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_profile_makes_the_plan),
-        cmocka_unit_test(a_cap_is_met_to_the_byte),
-        cmocka_unit_test(numerics_are_taken_only_when_asked),
+        cmocka_unit_test(the_profile_makes_the_plan),         cmocka_unit_test(a_cap_is_met_to_the_byte),
+        cmocka_unit_test(numerics_are_taken_only_when_asked), cmocka_unit_test(a_run_that_goes_on_keeps_its_numerics),
         cmocka_unit_test(another_profile_is_left_aside),
     };
     return cmocka_run_group_tests(tests, run_set_up, run_tear_down);

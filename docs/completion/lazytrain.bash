@@ -87,6 +87,8 @@ _lazytrain() {
         "plan --gradient-accumulation-steps") COMPREPLY=(); return ;;
         "plan --loss-chunk") COMPREPLY=(); return ;;
         "plan --layer-splits") COMPREPLY=(); return ;;
+        "plan --threads") COMPREPLY=(); return ;;
+        "plan --work-limit") COMPREPLY=(); return ;;
         "plan --batch-size") COMPREPLY=(); return ;;
         "plan --max-seq-len") COMPREPLY=(); return ;;
         "plan --dtype-bytes") COMPREPLY=(); return ;;
@@ -190,7 +192,7 @@ _lazytrain() {
         "generate") options="--help --model --prompt-ids --prompt --max-new-tokens --dtype --tokenizer --echo --json" ;;
         "bench gemm") options="--help --shape --tokens --dtype --gemm --isa --threads --repeats --json" ;;
         "bench step") options="--help --model --batch --seq --dtype --steps --warmup --plan --device-cap --link-gbps --compute-slowdown --profile --json" ;;
-        "plan") options="--help --model --output --html --json --objective --profile --host-cap-gb --gradient-accumulation-steps --loss-chunk --layer-splits --no-advice --batch-size --max-seq-len --dtype-bytes --peak-cap-gb --baseline-peak-gb --baseline-checkpoint-interval --max-segment-layers --cpu-activation-budget-gb --enable-nvme-offload --nvme-activation-budget-gb --nvme-transfer-mode --layer-recompute-ms --linear-recompute-ratio --enable-overlap-aware-offload --enable-overlap-aware-nvme --activation-comm-capacity-fraction --activation-comm-window-ms-scale --nvme-comm-capacity-fraction --nvme-comm-window-ms-scale --activation-h2d-bandwidth-gbps --activation-d2h-bandwidth-gbps --nvme-read-bandwidth-gbps --nvme-write-bandwidth-gbps --include-param-grad-pcie --optimizer-state-mode --optimizer-max-8bit-fraction --optimizer-alpha-step-sec --optimizer-fast-grad-clip-saving-sec --optimizer-full-8bit-extra-step-sec --hidden-nvme-offload-tiebreak-ms --checkpoint-penalty --reference-schedule --lock-reference-edges --lock-reference-gpu-checkpoints --time-limit-sec --solver --highs-library --sweep --topology --world-size --trust-remote-code" ;;
+        "plan") options="--help --model --output --html --json --objective --profile --host-cap-gb --gradient-accumulation-steps --loss-chunk --layer-splits --threads --work-limit --no-advice --batch-size --max-seq-len --dtype-bytes --peak-cap-gb --baseline-peak-gb --baseline-checkpoint-interval --max-segment-layers --cpu-activation-budget-gb --enable-nvme-offload --nvme-activation-budget-gb --nvme-transfer-mode --layer-recompute-ms --linear-recompute-ratio --enable-overlap-aware-offload --enable-overlap-aware-nvme --activation-comm-capacity-fraction --activation-comm-window-ms-scale --nvme-comm-capacity-fraction --nvme-comm-window-ms-scale --activation-h2d-bandwidth-gbps --activation-d2h-bandwidth-gbps --nvme-read-bandwidth-gbps --nvme-write-bandwidth-gbps --include-param-grad-pcie --optimizer-state-mode --optimizer-max-8bit-fraction --optimizer-alpha-step-sec --optimizer-fast-grad-clip-saving-sec --optimizer-full-8bit-extra-step-sec --hidden-nvme-offload-tiebreak-ms --checkpoint-penalty --reference-schedule --lock-reference-edges --lock-reference-gpu-checkpoints --time-limit-sec --solver --highs-library --sweep --topology --world-size --trust-remote-code" ;;
         "explain") options="--help --html --objects --model --micro-batches --json" ;;
         "check") options="--help --model --json" ;;
         "sim") options="--help --plan --model --profile --batch --accumulation --trace --json" ;;

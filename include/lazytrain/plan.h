@@ -78,6 +78,9 @@ typedef enum lzt_plan_status {
 /* "not solved", "optimal", "feasible", "infeasible", "limit". Never NULL. */
 LZT_EXPORT const char *lzt_plan_status_name(lzt_plan_status status);
 
+/* Which limit a search reached: of work, which is counted, so that any machine stops at the same place; or of time. */
+typedef enum lzt_plan_cut { LZT_PLAN_CUT_NONE = 0, LZT_PLAN_CUT_WORK, LZT_PLAN_CUT_CLOCK } lzt_plan_cut;
+
 /* What a plan of the source's model was derived from, beyond the problem itself: the rows of its tables. Memory is in
  * GiB, bandwidth in 10^9 B/s, as the source prints them. */
 typedef struct lzt_plan_source {
@@ -116,7 +119,8 @@ typedef struct lzt_plan {
 
     /* how it was found: only in plans of a solver */
     lzt_plan_status status;
-    char solver[16];                 /* "dp", "highs" */
+    lzt_plan_cut cut;                /* of FEASIBLE plans of the real step */
+    char solver[16];                 /* "dp", "highs", "step" */
     uint64_t objective_ps, bound_ps; /* as the solver stated them; the checker recomputes the first */
     double solve_seconds;
     lzt_problem *problem; /* the source's model, owned; NULL in other plans */

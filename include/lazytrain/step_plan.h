@@ -10,8 +10,12 @@
  * of layers. The ladder does not depend on the caps, and of the candidates that fit the fastest simulated one wins, the
  * smaller peak among equals. So more memory never makes a plan slower or, at equal speed, larger.
  *
- * Status. LZT_PLAN_OPTIMAL: the surrogate is solved, and no candidate that could win was left out. LZT_PLAN_FEASIBLE:
- * the time limit came first. Either way bound_ps holds for all plans, of which the objective may be above it.
+ * Status. LZT_PLAN_OPTIMAL: the surrogate is solved, and no candidate that could win was left out. LZT_PLAN_FEASIBLE: a
+ * limit came first. Either way bound_ps holds for all plans, of which the objective may be above it.
+ *
+ * Limits. work_limit counts what compiling and simulating candidates takes in tasks of their programs, so a slow or
+ * busy machine gets the same plan as any other. time_limit_s reads the clock: what it cuts short depends on the machine
+ * and the moment. Candidates come in one order, so that more of either never makes a plan slower.
  *
  * What the step program cannot execute is no candidate: boundaries and internals on nvme (lzt_step_advise prices them).
  *
@@ -21,7 +25,8 @@
  *     lzt_step_search_destroy(search);
  *
  * Threads: one search by one thread at a time. Ownership: the plan is the caller's. Results depend on the profile, the
- * model, the numerics and the caps alone, except where the time limit cuts a search short. */
+ * model, the numerics, the caps and the work limit alone, not on what was solved before, except where the time limit
+ * cuts a search short. */
 #ifndef LAZYTRAIN_STEP_PLAN_H
 #define LAZYTRAIN_STEP_PLAN_H
 
@@ -41,16 +46,23 @@ typedef struct lzt_step_plan_options {
     lzt_price_options price; /* its profile is borrowed while the search lives */
 } lzt_step_plan_options;
 
+/* What the program's commands allow a search where no limit was asked for: some seconds of a slow core, and the whole
+ * list of candidates of the models that were tried (ADR 0016). */
+#define LZT_STEP_WORK_LIMIT UINT64_C(3000000)
+
 typedef struct lzt_step_caps {
     uint64_t device_bytes, host_bytes; /* 0: no cap */
-    double time_limit_s;               /* 0: none */
+    double time_limit_s;               /* by the clock; 0: none */
+    uint64_t work_limit; /* tasks of compiled programs; no candidate is begun once they are that many. 0: none */
 } lzt_step_caps;
 
 typedef struct lzt_step_plan_result {
     lzt_plan_status status; /* OPTIMAL, FEASIBLE, INFEASIBLE, LIMIT */
     uint64_t objective_ps, bound_ps;
     double solve_seconds;
+    lzt_plan_cut cut;                            /* FEASIBLE and LIMIT: which limit came first */
     uint64_t candidates, simulated;              /* in all; by this search so far */
+    uint64_t work;                               /* of this call, in tasks, as if nothing were remembered */
     uint64_t least_bytes[LZT_STEP_MEMORY_COUNT]; /* INFEASIBLE: the least peak of any candidate, of each */
 } lzt_step_plan_result;
 
@@ -108,7 +120,7 @@ typedef struct lzt_step_advice {
                                                      0: the profile has no drive */
 } lzt_step_advice;
 
-/* Solves again with each resource nudged; the caps' time limit holds for each. */
+/* Solves again with each resource nudged; the caps' limits hold for each. */
 LZT_EXPORT lzt_status lzt_step_advise(lzt_step_search *search, const lzt_step_caps *caps, const lzt_plan *plan,
                                       lzt_step_advice *advice, lzt_error *err);
 

@@ -55,6 +55,11 @@ static const lzt_option options[] = {
                  "step: tokens whose logits are held at once; without it, as train has it"),
     COUNT_OPTION("layer-splits", "parts", NULL,
                  "step: parts of a micro-batch that go through a layer one by one (layers without kernels only)"),
+    COUNT_OPTION("threads", "threads", NULL,
+                 "step: threads that compute, whose scratch is in the peaks; without it, this machine's cores"),
+    COUNT_OPTION("work-limit", "tasks", NULL,
+                 "step: end the search once this many tasks were compiled, the same plan on any machine; 0: never; "
+                 "without it 3,000,000, or never with --time-limit-sec"),
     {.name = "no-advice", .help = "step: leave out what more of each resource would buy, and other numerics"},
     COUNT_OPTION("batch-size", "sequences", "72", "sequences in a step"),
     COUNT_OPTION("max-seq-len", "tokens", "1024", "tokens in a sequence"),
@@ -104,7 +109,9 @@ static const lzt_option options[] = {
      .help = "a plan.json, or JSON with selected_edges and gpu_checkpoints"},
     {.name = "lock-reference-edges", .help = "keep the reference's blocks"},
     {.name = "lock-reference-gpu-checkpoints", .help = "keep the reference's GPU checkpoints"},
-    REAL_OPTION("time-limit-sec", "s", "60", "stop searching after this time, HiGHS half a second later; 0: never"),
+    REAL_OPTION("time-limit-sec", "s", "60",
+                "stop searching after this time, HiGHS half a second later; 0: never (step: by the clock, so that "
+                "another run may find another plan; only where it is given)"),
     {.name = "solver",
      .argument = "NAME",
      .type = LZT_OPTION_CHOICE,
@@ -343,7 +350,9 @@ const lzt_command lzt_command_plan = {
         "budget and the missing bytes, and no file is touched.\n\n"
         "--objective step plans the real step instead: every part's time comes from a profile, candidates are "
         "compiled and simulated, and the fastest that fits is written. It reads --batch-size, --max-seq-len, "
-        "--dtype-bytes, --peak-cap-gb, --time-limit-sec and the options marked step.\n\n"
+        "--dtype-bytes, --peak-cap-gb, --time-limit-sec and the options marked step. The same profile, model and caps "
+        "give the same plan however fast or busy the machine is; status optimal says that the whole list was searched, "
+        "feasible that a limit came first, and the key limit which.\n\n"
         "A topology is {\"pools\": [{\"name\", \"kind\", \"bytes_per_second\", \"bytes\", \"ranks\"}]}, kind one of "
         "gpu_link, gpu_link_up, gpu_link_down, root_complex, socket, nvme, nvme_read, nvme_write, nvlink. Each pool "
         "is shared equally by its ranks; a rank's rate is the least share on the way, and its budgets are its "

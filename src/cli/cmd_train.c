@@ -6,6 +6,7 @@
 #include "cli/forecast.h"
 #include "cli/observed.h"
 #include "cli/session.h"
+#include "cli/session_step.h"
 #include "cli/step_trace.h"
 #include "cli/talk.h"
 #include "lazytrain/train.h"
@@ -115,6 +116,7 @@ static void say_plan(const lzt_session *s)
         weights += s->plan.weights[i];
     }
     for (uint64_t i = 0; i <= n; i++) tier[s->plan.boundary[i]]++;
+    lzt_session_say_search(s);
     lzt_talk("plan: %llu boundaries on the device, %llu on the host, %llu recomputed; internals of %llu and weights of "
              "%llu of %llu layers stay",
              (unsigned long long)tier[LZT_TIER_GPU], (unsigned long long)tier[LZT_TIER_CPU],

@@ -134,6 +134,7 @@ static lzt_status look_ahead(lzt_session *s, bool timed, lzt_outlook *o, lzt_err
     if (!status) status = is_file ? lzt_session_measure_plan(s, err) : lzt_session_choose_plan(s, err);
     lzt_cache_shape cache;
     if (!status) status = lzt_session_fit_cache(s, NULL, &cache, err); /* generated answers have to fit, too */
+    if (!status) lzt_session_say_search(s);
     if (!status && timed) status = lzt_session_say_proposal(s, err);
     if (!status && timed) status = predict(s, o, err);
     o->device_bytes = s->plan.device_bytes;

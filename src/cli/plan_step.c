@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_MAX = 1000 };
+enum { ROWS_MAX = 1000, THREADS_MAX = 1024 };
 
 typedef struct step_job {
     lzt_step_plan_options options;
@@ -33,6 +33,17 @@ static uint64_t cap_of(const lzt_args *a, const char *name, uint64_t machine_byt
     return lzt_args_given(a, name) ? gib_bytes(lzt_args_real(a, name)) : machine_bytes;
 }
 
+/* Work is counted unless the clock was asked for. */
+static void read_limits(const lzt_args *a, lzt_step_caps *caps)
+{
+    bool time = lzt_args_given(a, "time-limit-sec");
+    if (time) caps->time_limit_s = lzt_args_real(a, "time-limit-sec");
+    if (lzt_args_given(a, "work-limit"))
+        caps->work_limit = lzt_args_uint(a, "work-limit");
+    else if (!time)
+        caps->work_limit = LZT_STEP_WORK_LIMIT;
+}
+
 static lzt_status read_job(const lzt_args *a, const lzt_model_info *model, step_job *job, lzt_error *err)
 {
     uint64_t rows = lzt_args_uint(a, "batch-size"), tokens = rows * lzt_args_uint(a, "max-seq-len");
@@ -50,10 +61,14 @@ static lzt_status read_job(const lzt_args *a, const lzt_model_info *model, step_
     if (status) return status;
     lzt_kern_cpu_options kern = LZT_KERN_CPU_OPTIONS_INIT;
     lzt_step_plan_options *o = &job->options;
+    uint64_t threads = lzt_args_given(a, "threads") ? lzt_args_uint(a, "threads") : 0;
+    if (threads > THREADS_MAX) return lzt_fail(err, LZT_ERR_USAGE, "--threads", "is more than %d", THREADS_MAX);
+    kern.threads = (uint32_t)threads;
     *o = (lzt_step_plan_options){.struct_bytes = sizeof *o, .model = model, .micro_batches = accumulation};
     status = lzt_kern_cpu_create(&kern, (lzt_kern **)(uintptr_t)&o->kern, err);
     if (status) return status;
-    lzt_numerics_default(model, element == 2 ? LZT_DTYPE_BF16 : LZT_DTYPE_F32, tokens, accumulation, 0, &o->numerics);
+    lzt_numerics_default(model, element == 2 ? LZT_DTYPE_BF16 : LZT_DTYPE_F32, tokens, accumulation, kern.threads,
+                         &o->numerics);
     if (lzt_args_given(a, "loss-chunk")) o->numerics.loss_chunk = lzt_args_uint(a, "loss-chunk");
     if (o->numerics.loss_chunk > tokens) o->numerics.loss_chunk = tokens;
     if (lzt_args_given(a, "layer-splits")) o->numerics.layer_splits = lzt_args_uint(a, "layer-splits");
@@ -64,7 +79,7 @@ static lzt_status read_job(const lzt_args *a, const lzt_model_info *model, step_
                                    .model_directory = lzt_args_text(a, "model")};
     job->caps.device_bytes = cap_of(a, "peak-cap-gb", job->profile.device_bytes);
     job->caps.host_bytes = cap_of(a, "host-cap-gb", job->profile.host_bytes);
-    job->caps.time_limit_s = lzt_args_real(a, "time-limit-sec");
+    read_limits(a, &job->caps);
     job->json = lzt_args_flag(a, "json");
     return LZT_OK;
 }
@@ -173,7 +188,7 @@ static lzt_status no_plan(const step_job *job, const lzt_step_plan_result *r, lz
     }
     if (limit) {
         lzt_fail(err, LZT_ERR_NO_PLAN, "plan", "the limit was reached after %.1f s without a plan", r->solve_seconds);
-        return lzt_hint(err, "raise --time-limit-sec");
+        return lzt_hint(err, "raise --work-limit or --time-limit-sec; 0: no limit");
     }
     if (both)
         lzt_fail(err, LZT_ERR_NO_PLAN, "plan", "no placement fits the device and the host together");
@@ -211,8 +226,8 @@ static lzt_status plan_once(const lzt_args *args, step_job *job, lzt_error *err)
     if (!status && job->json) status = print_json(job, &plan, err);
     if (!status && !job->json) status = lzt_plan_explain(&plan, &text, err);
     if (!status && text) {
-        printf("%s\n%" PRIu64 " of %" PRIu64 " candidates compiled and simulated\n", text, result.simulated,
-               result.candidates);
+        printf("%s\n%" PRIu64 " of %" PRIu64 " candidates compiled and simulated: %.3g million tasks\n", text,
+               result.simulated, result.candidates, (double)result.work * 1e-6);
         if (job->advised) print_advice(job, &plan);
     }
     free(text);

@@ -263,11 +263,12 @@ static void describe_device(lzt_session *s)
 lzt_status lzt_session_open_profile(lzt_session *s, lzt_error *err)
 {
     const lzt_config *c = s->config;
-    char path[4096];
+    char *path = s->profile_path;
+    const size_t size = sizeof s->profile_path;
     lzt_error why = {0};
-    snprintf(path, sizeof path, "%s/profile.json", c->output_dir ? c->output_dir : ".");
+    snprintf(path, size, "%s/profile.json", c->output_dir ? c->output_dir : ".");
     bool named = c->memory.profile != NULL;
-    if (named) snprintf(path, sizeof path, "%s", c->memory.profile);
+    if (named) snprintf(path, size, "%s", c->memory.profile);
     if (!named && (!c->output_dir || access(path, F_OK))) return LZT_OK;
     lzt_status status = lzt_profile_read(path, &s->profile, &why);
     if (status && named) {
@@ -371,7 +372,8 @@ lzt_status lzt_session_choose_plan(lzt_session *s, lzt_error *err)
     bool planned = false;
     lzt_status status = LZT_OK;
     if (!strcmp(wanted, "auto")) {
-        if (s->has_profile && s->caps.training) status = lzt_session_plan_step(s, &planned, err);
+        bool kept = s->caps.training && lzt_session_keep_numerics(s);
+        if (s->has_profile && s->caps.training) status = lzt_session_plan_step(s, !kept, &planned, err);
         return status || planned ? status : lzt_auto_plan(&s->caps, &s->plan, err);
     }
     if (!strcmp(wanted, "baseline"))

@@ -8,6 +8,7 @@
 #include "lazytrain/auto_plan.h"
 #include "lazytrain/config.h"
 #include "lazytrain/profile.h"
+#include "lazytrain/step_plan.h"
 #include "lazytrain/run.h"
 #include "lazytrain/template.h"
 #include "lazytrain/tokenizer.h"
@@ -32,7 +33,9 @@ typedef struct lzt_session {
     lzt_engine *engine;
     lzt_profile profile; /* of the machine, where has_profile */
     bool has_profile;
-    char device_text[128]; /* what times depend on beside the machine: "cpu avx2 own 2 threads, link 1 GB/s" */
+    char profile_path[4096];
+    lzt_step_plan_result planned; /* where the plan was found from the profile */
+    char device_text[128];        /* what times depend on beside the machine: "cpu avx2 own 2 threads, link 1 GB/s" */
 } lzt_session;
 
 /* The model directory of a run, refusing what cannot be trained. */

@@ -5,8 +5,9 @@
 #include "cli/talk.h"
 #include "lazytrain/step_plan.h"
 
-/* A run does not wait longer for its plan; what was simulated by then decides. */
-#define TIME_LIMIT_S 10.0
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
 
 /* What a run can change of its numerics once its data is open. */
 enum { RUN_PROPOSALS = LZT_PROPOSE_LOSS_CHUNK | LZT_PROPOSE_LAYER_SPLITS };
@@ -24,7 +25,9 @@ static lzt_step_plan_options options_of(const lzt_session *s)
 
 static lzt_step_caps caps_of(const lzt_session *s)
 {
-    return (lzt_step_caps){s->caps.device_cap_bytes, s->caps.host_cap_bytes, TIME_LIMIT_S};
+    return (lzt_step_caps){.device_bytes = s->caps.device_cap_bytes,
+                           .host_bytes = s->caps.host_cap_bytes,
+                           .work_limit = LZT_STEP_WORK_LIMIT};
 }
 
 static lzt_status no_plan(const lzt_step_caps *caps, const lzt_step_plan_result *r, lzt_error *err)
@@ -74,7 +77,52 @@ static lzt_status take_proposal(lzt_session *s, bool *planned, lzt_step_plan_res
     return search_once(s, planned, result, err);
 }
 
-lzt_status lzt_session_plan_step(lzt_session *s, bool *planned, lzt_error *err)
+static bool has_checkpoint(const char *output_dir)
+{
+    char path[4200];
+    bool found = false;
+    snprintf(path, sizeof path, "%s/checkpoints", output_dir);
+    DIR *dir = opendir(path);
+    for (struct dirent *entry; dir && !found && (entry = readdir(dir));) found = !strncmp(entry->d_name, "step-", 5);
+    if (dir) closedir(dir);
+    return found;
+}
+
+/* plan.json of the run that this one goes on with; false: it begins anew. */
+static bool plan_before(const lzt_config *c, char *path, size_t size)
+{
+    const char *from = c->resume_from_checkpoint ? c->resume_from_checkpoint : "auto";
+    if (!strcmp(from, "none")) return false;
+    if (strcmp(from, "auto"))
+        snprintf(path, size, "%s/../../plan.json", from);
+    else
+        snprintf(path, size, "%s/plan.json", c->output_dir);
+    return strcmp(from, "auto") || has_checkpoint(c->output_dir);
+}
+
+bool lzt_session_keep_numerics(lzt_session *s)
+{
+    char path[4200];
+    lzt_plan before;
+    lzt_error why = {0};
+    if (!s->config || !s->config->numerics.propose || !plan_before(s->config, path, sizeof path)) return false;
+    if (lzt_plan_read(path, &before, &why)) {
+        lzt_talk("note: numerics.auto: how the run began is not known: %s: %s", why.where, why.message);
+        return false;
+    }
+    bool same = before.numerics.micro_batch_tokens == s->numerics.micro_batch_tokens &&
+                before.numerics.dtype == s->numerics.dtype;
+    if (same) {
+        s->numerics.loss_chunk = before.numerics.loss_chunk;
+        s->numerics.layer_splits = before.numerics.layer_splits;
+        lzt_talk("numerics.auto: loss_chunk %llu, with which the run began (%s)",
+                 (unsigned long long)s->numerics.loss_chunk, path);
+    }
+    lzt_plan_fini(&before);
+    return same;
+}
+
+lzt_status lzt_session_plan_step(lzt_session *s, bool propose, bool *planned, lzt_error *err)
 {
     lzt_step_plan_result result = {0};
     lzt_step_caps caps = caps_of(s);
@@ -84,13 +132,27 @@ lzt_status lzt_session_plan_step(lzt_session *s, bool *planned, lzt_error *err)
         lzt_talk("note: the plan is not found from the profile: it %s (%s)", why.message, why.hint);
         return LZT_OK;
     }
-    if (!status && s->config->numerics.propose) status = take_proposal(s, planned, &result, &why);
+    if (!status && propose && s->config->numerics.propose) status = take_proposal(s, planned, &result, &why);
     if (status) {
         *err = why;
         return status;
     }
-    if (*planned || result.status == LZT_PLAN_LIMIT) return LZT_OK;
-    return no_plan(&caps, &result, err);
+    s->planned = result;
+    if (*planned) return LZT_OK;
+    if (result.status != LZT_PLAN_LIMIT) return no_plan(&caps, &result, err);
+    lzt_talk(
+        "note: none of the %llu of %llu candidates that the limit of work allows fits: planned without the profile",
+        (unsigned long long)result.simulated, (unsigned long long)result.candidates);
+    return LZT_OK;
+}
+
+void lzt_session_say_search(const lzt_session *s)
+{
+    const lzt_step_plan_result *r = &s->planned;
+    if (!s->plan.step || !r->candidates) return;
+    lzt_talk("plan: found from %s: %llu of %llu candidates simulated, %s", s->profile_path,
+             (unsigned long long)r->simulated, (unsigned long long)r->candidates,
+             r->cut ? "then the limit of work came" : "no other could be faster");
 }
 
 lzt_status lzt_session_say_proposal(const lzt_session *s, lzt_error *err)

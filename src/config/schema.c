@@ -259,7 +259,8 @@ static const lzt_key table[] = {
     {"numerics.attention_tile", NULL, UINT(numerics.attention_tile), .unit = "rows", AT_LEAST(1),
      .help = "Query rows of an attention block."},
     {"numerics.auto", NULL, BOOL(numerics.propose), .fallback = "false",
-     .help = "Apply the numerics that the planner proposes from a profile (today loss_chunk): faster, in other bits."},
+     .help = "Apply the numerics that the planner proposes from a profile (today loss_chunk): faster, in other bits. A run that "
+             "goes on from a checkpoint keeps those that it began with."},
 
     /* spellings of other trainers that have no effect here */
     {"gradient_checkpointing", "enable_activation_checkpointing activation_checkpointing use_gradient_checkpointing",

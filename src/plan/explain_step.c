@@ -15,6 +15,10 @@ static void put_result(FILE *out, const lzt_plan *plan, const lzt_step_sum *sum)
     fprintf(out, "\nThe step: simulated from %s\n", m->machine[0] ? m->machine : "an unnamed profile");
     fprintf(out, "  %-36s %12.3f ms (%s, %s, %.3f s to find)\n", "predicted step", lzt_ms(plan->objective_ps),
             lzt_plan_status_name(plan->status), plan->solver, plan->solve_seconds);
+    if (plan->cut)
+        fprintf(out, "  %-36s %s\n", "the search ended before its list did",
+                plan->cut == LZT_PLAN_CUT_WORK ? "at its limit of work, on any machine at this candidate"
+                                               : "by the clock: another run may find another plan");
     fprintf(out, "  %-36s %12.3f ms: no plan under these caps takes less\n", "bound (surrogate's)",
             lzt_ms(plan->bound_ps));
     fprintf(out, "  %-36s %12.3f ms: the sums below\n", "this plan's own bound", lzt_ms(sum->bound_ps));

@@ -183,9 +183,14 @@ static void read_planned(const lzt__json_node *root, lzt_plan *plan)
 static void read_solution(const lzt__json_node *root, lzt_plan *plan)
 {
     static const char *const names[] = {"not solved", "optimal", "feasible", "infeasible", "limit"};
+    static const char *const limits[] = {"work", "clock"};
     if (!lzt__json_has(root, "status")) return;
     lzt__json_node status = lzt__json_member(root, "status");
     plan->status = (lzt_plan_status)lzt__json_as_choice(&status, names, 5);
+    if (lzt__json_has(root, "limit")) {
+        lzt__json_node limit = lzt__json_member(root, "limit");
+        plan->cut = (lzt_plan_cut)(1 + lzt__json_as_choice(&limit, limits, 2));
+    }
     if (lzt__json_has(root, "solver")) lzt__json_text(root, "solver", plan->solver, sizeof plan->solver);
     plan->objective_ps = lzt__plan_member_ps(root, "objective_ms", 2e9);
     plan->bound_ps = lzt__plan_member_ps(root, "bound_ms", 2e9);

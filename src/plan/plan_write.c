@@ -245,7 +245,9 @@ static lzt_status put_solution(FILE *out, const lzt_plan *plan, lzt_error *err)
     double distance = (double)plan->objective_ps - (double)plan->bound_ps;
     double gap = distance > 0 ? distance / (double)plan->objective_ps : 0;
     if (plan->status) {
-        fprintf(out, ",\n  \"status\": \"%s\",\n  \"solver\": ", lzt_plan_status_name(plan->status));
+        fprintf(out, ",\n  \"status\": \"%s\"", lzt_plan_status_name(plan->status));
+        if (plan->cut) fprintf(out, ",\n  \"limit\": \"%s\"", plan->cut == LZT_PLAN_CUT_WORK ? "work" : "clock");
+        fprintf(out, ",\n  \"solver\": ");
         lzt__plan_put_text(out, plan->solver);
         fprintf(out, ",\n  \"objective_ms\": ");
         lzt__plan_put_ms(out, plan->objective_ps);

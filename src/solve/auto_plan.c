@@ -39,6 +39,7 @@ static lzt_status measure_variant(const lzt_auto_options *o, lzt_plan *plan, con
     lzt_status status = lzt_step_compile(&step, &program, err);
     if (status) return status;
     const lzt_program_info *info = lzt_program_get_info(program);
+    if (o->work) *o->work += info->task_count;
     for (int s = 0; s < LZT_SPACE_COUNT; s++)
         if (info->peak_bytes[s] > peak_bytes[s]) peak_bytes[s] = info->peak_bytes[s];
     if (variant == LZT_VARIANT_SINGLE && !update) {

@@ -368,6 +368,88 @@ static void more_memory_is_never_worse(void **state)
     }
 }
 
+static void solve_within(lzt_step_search *search, uint64_t work_limit, lzt_plan *plan, lzt_step_plan_result *r)
+{
+    lzt_error err = {0};
+    lzt_step_caps caps = {.device_bytes = lzt__step_everything(lzt_step_search_get_model(search)) * 2,
+                          .work_limit = work_limit};
+    assert_int_equal(lzt_step_search_solve(search, &caps, plan, r, &err), LZT_OK);
+}
+
+/* The same limit of work ends the search at the same candidate, whatever was solved before; more of it never makes the
+ * plan worse; what the whole list takes is no limit. */
+static void a_limit_of_work_is_exact(void **state)
+{
+    (void)state;
+    enum { STEPS = 12 };
+    fixture f;
+    lzt_error err = {0};
+    lzt_step_search *search, *fresh;
+    lzt_step_plan_result whole, r, again;
+    lzt_plan plan, other;
+    uint64_t best = UINT64_MAX, slower = 0;
+    open_fixture(&f, "tests/golden/llama3", LZT_DTYPE_BF16, 96, 2, &slow_host);
+    assert_int_equal(lzt_step_search_create(&f.options, &search, &err), LZT_OK);
+    solve_within(search, 0, &plan, &whole);
+    lzt_plan_fini(&plan);
+    assert_int_equal(whole.status, LZT_PLAN_OPTIMAL);
+    assert_int_equal(whole.cut, LZT_PLAN_CUT_NONE);
+    for (uint64_t step = 0; step <= STEPS; step++) {
+        uint64_t limit = step ? whole.work * step / STEPS : 1;
+        solve_within(search, limit, &plan, &r);
+        assert_int_equal(lzt_step_search_create(&f.options, &fresh, &err), LZT_OK);
+        solve_within(fresh, limit, &other, &again);
+        assert_int_equal(r.work, again.work);
+        assert_true(r.work >= limit || step == STEPS);
+        assert_true(again.simulated <= whole.simulated);
+        assert_int_equal(r.status, step == STEPS ? LZT_PLAN_OPTIMAL : LZT_PLAN_FEASIBLE);
+        assert_int_equal(plan.cut, step == STEPS ? LZT_PLAN_CUT_NONE : LZT_PLAN_CUT_WORK);
+        assert_int_equal(r.bound_ps, whole.bound_ps);
+        assert_true(r.objective_ps <= best && r.objective_ps >= whole.objective_ps);
+        best = r.objective_ps;
+        slower += best > whole.objective_ps;
+        assert_int_equal(again.objective_ps, r.objective_ps);
+        assert_int_equal(other.device_bytes, plan.device_bytes);
+        assert_memory_equal(other.boundary, plan.boundary, (plan.layer_count + 1) * sizeof *plan.boundary);
+        assert_memory_equal(other.internals, plan.internals, plan.layer_count * sizeof *plan.internals);
+        assert_memory_equal(other.weights, plan.weights, plan.layer_count * sizeof *plan.weights);
+        lzt_step_search_destroy(fresh);
+        lzt_plan_fini(&other);
+        lzt_plan_fini(&plan);
+    }
+    assert_int_equal(best, whole.objective_ps);
+    assert_true(slower);
+    print_message("%llu tasks for the whole list; %llu of %d smaller limits gave a slower plan\n",
+                  (unsigned long long)whole.work, (unsigned long long)slower, STEPS);
+    lzt_step_search_destroy(search);
+    close_fixture(&f);
+}
+
+/* Limits that come before any plan: by the clock, and by work in the search for the least that would fit. */
+static void a_limit_without_a_plan_says_which(void **state)
+{
+    (void)state;
+    fixture f;
+    lzt_error err = {0};
+    lzt_step_search *search;
+    lzt_step_plan_result r;
+    lzt_plan plan;
+    lzt_step_caps soon = {.time_limit_s = 1e-9}, little = {.device_bytes = 1, .work_limit = 1};
+    open_fixture(&f, "tests/golden/llama3", LZT_DTYPE_BF16, 96, 1, &fast_link);
+    assert_int_equal(lzt_step_search_create(&f.options, &search, &err), LZT_OK);
+    assert_int_equal(lzt_step_search_solve(search, &soon, &plan, &r, &err), LZT_OK);
+    assert_int_equal(r.status, LZT_PLAN_LIMIT);
+    assert_int_equal(r.cut, LZT_PLAN_CUT_CLOCK);
+    assert_int_equal(r.work, 0);
+    assert_null(plan.boundary);
+    assert_int_equal(lzt_step_search_solve(search, &little, &plan, &r, &err), LZT_OK);
+    assert_int_equal(r.status, LZT_PLAN_LIMIT);
+    assert_int_equal(r.cut, LZT_PLAN_CUT_WORK);
+    assert_null(plan.boundary);
+    lzt_step_search_destroy(search);
+    close_fixture(&f);
+}
+
 /* No random plan that fits is simulated to take 3 % less; and the automatic plan, which knows no times, is not faster.
  */
 static void no_other_plan_is_faster(void **state)
@@ -601,6 +683,8 @@ int main(void)
         cmocka_unit_test(the_surrogate_bounds_every_placement),
         cmocka_unit_test(shapes_are_placed_as_counted),
         cmocka_unit_test(more_memory_is_never_worse),
+        cmocka_unit_test(a_limit_of_work_is_exact),
+        cmocka_unit_test(a_limit_without_a_plan_says_which),
         cmocka_unit_test(no_other_plan_is_faster),
         cmocka_unit_test(internals_go_where_links_are_idle),
         cmocka_unit_test(the_least_is_exact),

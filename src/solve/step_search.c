@@ -4,7 +4,8 @@
  * their longest lane is no longer than the best step so far. A candidate's objective is what the clock says, and never
  * less than that lane; its peak is its programs' own, and never less than what it holds at the head's moment. Both are
  * functions of the candidate alone, so what is skipped could not have won, and the answer is the best of the whole list
- * whatever was simulated for other caps before. */
+ * whatever was simulated for other caps before. What a visit costs is charged in full even when it is remembered: a
+ * work limit ends the search at the same candidate whatever came before. */
 #include "solve/step_search.h"
 
 #include "base/clock.h"
@@ -97,7 +98,8 @@ static lzt_status add_program(const lzt_step_search *s, const lzt_state_layout *
     if (status) return status;
     const lzt_program_info *p = lzt_program_get_info(program);
     for (int k = 0; k < LZT_STEP_MEMORY_COUNT; k++)
-        if (p->peak_bytes[k] > c->peak_bytes[k]) c->peak_bytes[k] = p->peak_bytes[k];
+        if (p->peak_bytes[k] > c->step_bytes[k]) c->step_bytes[k] = p->peak_bytes[k];
+    c->step_work += p->task_count;
     status = lzt_price_program(program, &s->options.price, NULL, NULL, &account, &seconds, err);
     lzt_program_destroy(program);
     c->ps += times * (uint64_t)llround(seconds * 1e12);
@@ -113,8 +115,8 @@ static lzt_status simulate(const lzt_step_search *s, const lzt_plan *plan, lzt__
     lzt_account total = {0};
     lzt_status status = lzt_state_layout_create(s->options.model, &s->options.numerics, true, &layout, err);
     if (status) return status;
-    c->ps = 0;
-    memcpy(c->peak_bytes, c->least_bytes, sizeof c->peak_bytes);
+    c->ps = c->step_work = 0;
+    memcpy(c->step_bytes, c->least_bytes, sizeof c->step_bytes);
     if (m == 1) status = add_program(s, layout, LZT_VARIANT_SINGLE, true, 1, plan, c, &total, err);
     if (m > 1) status = add_program(s, layout, LZT_VARIANT_FIRST, true, 1, plan, c, &total, err);
     if (m > 2 && !status) status = add_program(s, layout, LZT_VARIANT_MIDDLE, false, m - 2, plan, c, &total, err);
@@ -134,55 +136,82 @@ static lzt_status measure(const lzt_step_search *s, lzt_plan *plan, lzt__step_ca
 {
     uint64_t peak[LZT_SPACE_COUNT];
     lzt_auto_options options = auto_options(s);
+    c->run_work = 0;
+    options.work = &c->run_work;
     lzt_status status = lzt_plan_measure(&options, plan, peak, err);
     if (status) return status;
     for (int k = 0; k < LZT_STEP_MEMORY_COUNT; k++)
-        if (peak[k] > c->peak_bytes[k]) c->peak_bytes[k] = peak[k];
+        c->peak_bytes[k] = peak[k] > c->step_bytes[k] ? peak[k] : c->step_bytes[k];
     c->state = LZT__STEP_MEASURED;
     return LZT_OK;
-}
-
-static lzt_status ensure_simulated(lzt_step_search *s, lzt__step_candidate *c, lzt_error *err)
-{
-    lzt__step_place(&s->model, &s->classes, c, &s->plan);
-    if (c->state != LZT__STEP_NEW) return LZT_OK;
-    lzt_status status = simulate(s, &s->plan, c, err);
-    if (!status) c->state = LZT__STEP_SIMULATED, s->simulated++;
-    return status;
 }
 
 /* ---- the search ---- */
 
 typedef struct hunt {
     uint64_t cap[LZT_STEP_MEMORY_COUNT];
-    uint64_t deadline_ns;
+    uint64_t deadline_ns, work_limit, work;
     lzt__step_candidate *best;
     uint64_t least_bytes[LZT_STEP_MEMORY_COUNT];
-    bool expired;
+    lzt_plan_cut cut;
 } hunt;
+
+/* Whether a limit has come. */
+static bool cut_short(hunt *h)
+{
+    if (h->work_limit && h->work >= h->work_limit)
+        h->cut = LZT_PLAN_CUT_WORK;
+    else if (h->deadline_ns && lzt__clock_ns() > h->deadline_ns)
+        h->cut = LZT_PLAN_CUT_CLOCK;
+    return h->cut != LZT_PLAN_CUT_NONE;
+}
+
+static lzt_status ensure_simulated(lzt_step_search *s, hunt *h, lzt__step_candidate *c, lzt_error *err)
+{
+    lzt_status status = LZT_OK;
+    lzt__step_place(&s->model, &s->classes, c, &s->plan);
+    if (c->state == LZT__STEP_NEW) {
+        status = simulate(s, &s->plan, c, err);
+        if (!status) c->state = LZT__STEP_SIMULATED, s->simulated++;
+    }
+    h->work += c->step_work;
+    return status;
+}
+
+/* After ensure_simulated. */
+static lzt_status ensure_measured(lzt_step_search *s, hunt *h, lzt__step_candidate *c, lzt_error *err)
+{
+    lzt_status status = c->state == LZT__STEP_MEASURED ? LZT_OK : measure(s, &s->plan, c, err);
+    h->work += c->run_work;
+    return status;
+}
 
 static bool fits(const hunt *h, const uint64_t *bytes)
 {
     return bytes[LZT_STEP_DEVICE] <= h->cap[LZT_STEP_DEVICE] && bytes[LZT_STEP_RAM] <= h->cap[LZT_STEP_RAM];
 }
 
-/* a wins over b: faster; or as fast, and smaller on the device, then on the host. */
-static bool beats(const lzt__step_candidate *a, const lzt__step_candidate *b)
+/* c, holding these bytes, wins over b: faster; or as fast, and smaller on the device, then on the host. */
+static bool beats(const lzt__step_candidate *c, const uint64_t *bytes, const lzt__step_candidate *b)
 {
     if (!b) return true;
-    if (a->ps != b->ps) return a->ps < b->ps;
-    if (a->peak_bytes[0] != b->peak_bytes[0]) return a->peak_bytes[0] < b->peak_bytes[0];
-    return a->peak_bytes[1] < b->peak_bytes[1];
+    if (c->ps != b->ps) return c->ps < b->ps;
+    if (bytes[0] != b->peak_bytes[0]) return bytes[0] < b->peak_bytes[0];
+    return bytes[1] < b->peak_bytes[1];
+}
+
+/* What its sums alone allow. */
+static bool may_win(const hunt *h, const lzt__step_candidate *c)
+{
+    return fits(h, c->least_bytes) && !(h->best && c->bound_ps > h->best->ps);
 }
 
 static lzt_status visit(lzt_step_search *s, hunt *h, lzt__step_candidate *c, lzt_error *err)
 {
-    if (!fits(h, c->least_bytes) || (h->best && c->bound_ps > h->best->ps)) return LZT_OK;
-    lzt_status status = ensure_simulated(s, c, err);
-    if (status) return status;
-    if (!fits(h, c->peak_bytes) || !beats(c, h->best)) return LZT_OK;
-    if (c->state != LZT__STEP_MEASURED) status = measure(s, &s->plan, c, err);
-    if (!status && fits(h, c->peak_bytes) && beats(c, h->best)) h->best = c;
+    lzt_status status = ensure_simulated(s, h, c, err);
+    if (status || !fits(h, c->step_bytes) || !beats(c, c->step_bytes, h->best)) return status;
+    status = ensure_measured(s, h, c, err);
+    if (!status && fits(h, c->peak_bytes) && beats(c, c->peak_bytes, h->best)) h->best = c;
     return status;
 }
 
@@ -199,7 +228,7 @@ static int by_bytes(const void *a, const void *b)
 }
 
 /* With nothing that fits, the least that any candidate needs of a memory: they are compiled by what they hold at least,
- * until none that is left could need less. */
+ * until none that is left could need less, or a limit comes. */
 static lzt_status find_least(lzt_step_search *s, hunt *h, int memory, lzt_error *err)
 {
     lzt_status status = LZT_OK;
@@ -209,8 +238,9 @@ static lzt_status find_least(lzt_step_search *s, hunt *h, int memory, lzt_error 
     qsort(key, s->candidate_count, sizeof *key, by_bytes);
     for (uint32_t i = 0; i < s->candidate_count && !status && key[i].bytes < h->least_bytes[memory]; i++) {
         lzt__step_candidate *c = &s->candidate[key[i].index];
-        status = ensure_simulated(s, c, err);
-        if (!status && c->state != LZT__STEP_MEASURED) status = measure(s, &s->plan, c, err);
+        if (cut_short(h)) break;
+        status = ensure_simulated(s, h, c, err);
+        if (!status) status = ensure_measured(s, h, c, err);
         if (!status && c->peak_bytes[memory] < h->least_bytes[memory]) h->least_bytes[memory] = c->peak_bytes[memory];
     }
     free(key);
@@ -241,6 +271,7 @@ static lzt_status take(lzt_step_search *s, const hunt *h, const lzt_step_caps *c
     plan->step->surrogate_ps = r->bound_ps;
     memcpy(plan->step->waits_ps, c->waits_ps, sizeof plan->step->waits_ps);
     plan->status = r->status;
+    plan->cut = r->cut;
     snprintf(plan->solver, sizeof plan->solver, "step");
     plan->objective_ps = r->objective_ps = c->ps;
     plan->bound_ps = r->bound_ps;
@@ -249,27 +280,35 @@ static lzt_status take(lzt_step_search *s, const hunt *h, const lzt_step_caps *c
     return status;
 }
 
+static lzt_plan_status outcome_of(const hunt *h)
+{
+    if (h->best) return h->cut ? LZT_PLAN_FEASIBLE : LZT_PLAN_OPTIMAL;
+    return h->cut ? LZT_PLAN_LIMIT : LZT_PLAN_INFEASIBLE;
+}
+
 lzt_status lzt_step_search_solve(lzt_step_search *s, const lzt_step_caps *caps, lzt_plan *plan, lzt_step_plan_result *r,
                                  lzt_error *err)
 {
     uint64_t begin_ns = lzt__clock_ns();
     hunt h = {.cap = {caps->device_bytes ? caps->device_bytes : UINT64_MAX / 2,
                       caps->host_bytes ? caps->host_bytes : UINT64_MAX / 2},
+              .work_limit = caps->work_limit,
               .least_bytes = {UINT64_MAX, UINT64_MAX}};
     lzt_status status = LZT_OK;
     memset(plan, 0, sizeof *plan);
     *r = (lzt_step_plan_result){.candidates = s->candidate_count};
     if (caps->time_limit_s > 0) h.deadline_ns = begin_ns + (uint64_t)(caps->time_limit_s * 1e9);
     r->bound_ps = lzt__step_bound(s->surrogate, h.cap);
-    for (uint32_t i = 0; i < s->candidate_count && !status && !h.expired; i++) {
+    for (uint32_t i = 0; i < s->candidate_count && !status; i++) {
+        if (!may_win(&h, &s->candidate[i])) continue;
+        if (cut_short(&h)) break;
         status = visit(s, &h, &s->candidate[i], err);
-        h.expired = h.deadline_ns && lzt__clock_ns() > h.deadline_ns;
     }
-    r->status = h.best      ? (h.expired ? LZT_PLAN_FEASIBLE : LZT_PLAN_OPTIMAL)
-                : h.expired ? LZT_PLAN_LIMIT
-                            : LZT_PLAN_INFEASIBLE;
-    for (int k = 0; k < LZT_STEP_MEMORY_COUNT && !status && r->status == LZT_PLAN_INFEASIBLE; k++)
+    for (int k = 0; k < LZT_STEP_MEMORY_COUNT && !status && outcome_of(&h) == LZT_PLAN_INFEASIBLE; k++)
         status = find_least(s, &h, k, err);
+    r->status = outcome_of(&h);
+    r->cut = h.cut;
+    r->work = h.work;
     if (!status && h.best) status = take(s, &h, caps, r, plan, err);
     memcpy(r->least_bytes, h.least_bytes, sizeof r->least_bytes);
     r->simulated = s->simulated;

@@ -62,10 +62,11 @@ typedef struct lzt__step_candidate {
     uint32_t prefetch, slots;
     /* what its placement adds up to, whatever the caps */
     uint64_t rank_ps, bound_ps, least_bytes[LZT_STEP_MEMORY_COUNT];
-    /* what its programs said */
+    /* what its programs said: of the step; then of all that a run has, evaluation too */
     enum { LZT__STEP_NEW, LZT__STEP_SIMULATED, LZT__STEP_MEASURED } state;
-    uint64_t ps, peak_bytes[LZT_STEP_MEMORY_COUNT];
+    uint64_t ps, step_bytes[LZT_STEP_MEMORY_COUNT], peak_bytes[LZT_STEP_MEMORY_COUNT];
     uint64_t waits_ps[LZT_STEP_LANE_COUNT];
+    uint64_t step_work, run_work; /* tasks that were compiled for each */
 } lzt__step_candidate;
 
 /* All of them, by rank. */
