@@ -660,6 +660,20 @@ static void the_plan_is_checked(void **state)
     assert_int_equal(lzt_plan_print(&read, &again, &err), LZT_OK);
     assert_string_equal(text, again);
     assert_int_equal(read.objective_ps, result.objective_ps);
+    assert_int_equal(read.cut, LZT_PLAN_CUT_NONE);
+    for (int cut = LZT_PLAN_CUT_WORK; cut <= LZT_PLAN_CUT_CLOCK; cut++) {
+        char *limited;
+        lzt_plan back;
+        plan.cut = (lzt_plan_cut)cut;
+        assert_int_equal(lzt_plan_print(&plan, &limited, &err), LZT_OK);
+        assert_int_equal(lzt_plan_parse(limited, strlen(limited), "text", &back, &err), LZT_OK);
+        assert_int_equal(back.cut, cut);
+        *strstr(limited, cut == LZT_PLAN_CUT_WORK ? "work" : "clock") = 'x';
+        lzt_plan_fini(&back);
+        assert_int_equal(lzt_plan_parse(limited, strlen(limited), "text", &back, &err), LZT_ERR_USAGE);
+        free(limited);
+    }
+    plan.cut = LZT_PLAN_CUT_NONE;
     assert_int_equal(lzt_plan_check(&read, NULL, NULL, &e, &err), LZT_OK);
     assert_int_equal(e.violation_count, 0);
     for (uint64_t l = 0; l < read.layer_count; l++) read.internals[l] = LZT_TIER_GPU, read.weights[l] = true;

@@ -72,12 +72,13 @@ static void insert(placed *all, uint32_t count, placed one)
     all[low] = one;
 }
 
-/* Places the objects of keys[count] in that order into offsets[]; returns the peak above 0. */
-static uint64_t place_in_order(const lzt_object *objects, const key *keys, uint32_t count, placed *all,
-                               uint64_t *offsets)
+/* Places the objects of keys[count] in that order into offsets[]; returns the peak above 0. Gives up where that is not
+ * below another order's. */
+static uint64_t place_in_order(const lzt_object *objects, const key *keys, uint32_t count, uint64_t other_peak,
+                               placed *all, uint64_t *offsets)
 {
     uint64_t peak = 0;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && peak < other_peak; i++) {
         const lzt_object *o = &objects[keys[i].index];
         uint64_t bytes = align(o->bytes), begin = best_gap(all, i, o, bytes);
         insert(all, i, (placed){begin, begin + bytes, o->first_task, o->last_task});
@@ -100,9 +101,9 @@ static void place_space(lzt_program *p, lzt_space space, uint64_t base, key *key
         unlimited += align(o->bytes);
     }
     qsort(keys, count, sizeof *keys, by_size);
-    uint64_t size_peak = place_in_order(p->objects, keys, count, all, by_size_at);
+    uint64_t size_peak = place_in_order(p->objects, keys, count, UINT64_MAX, all, by_size_at);
     qsort(keys, count, sizeof *keys, by_time);
-    uint64_t time_peak = place_in_order(p->objects, keys, count, all, by_time_at);
+    uint64_t time_peak = place_in_order(p->objects, keys, count, size_peak, all, by_time_at);
     const uint64_t *best = size_peak <= time_peak ? by_size_at : by_time_at;
     for (uint32_t i = 0; i < count; i++) p->objects[keys[i].index].offset = base + best[keys[i].index];
     p->info.persistent_bytes[space] = base;
