@@ -94,6 +94,7 @@ static void random_plan(uint64_t seed, const engine_choice *choice, lzt_plan *pl
     plan->head_weights = lzt__rng_below(seed, 4, 0, 2);
     plan->prefetch_layers = 1 + lzt__rng_below(seed, 5, 0, 4);
     plan->gradient_slots = 1 + lzt__rng_below(seed, 6, 0, 3);
+    plan->internals_stages = 1 + lzt__rng_below(seed, 7, 0, 5);
 }
 
 static void check_plans(lzt_dtype dtype, uint64_t micro_batches, uint64_t plans, uint64_t seeds, uint64_t first_seed)

@@ -61,6 +61,7 @@ static void random_plan(const fixture *f, uint64_t seed, lzt_plan *plan)
     plan->head_weights = lzt__rng_below(seed, 4, 0, 2);
     plan->prefetch_layers = 1 + lzt__rng_below(seed, 5, 0, 4);
     plan->gradient_slots = 1 + lzt__rng_below(seed, 6, 0, 3);
+    plan->internals_stages = 1 + lzt__rng_below(seed, 7, 0, 5);
 }
 
 static lzt_program *compile(const fixture *f, const lzt_plan *plan, lzt_variant variant, bool update,
@@ -204,6 +205,51 @@ static void layers_without_kernels_are_moved(void **state)
     close_family(&f);
 }
 
+/* Pieces of internals leave and return under as many stages as the plan says: the same copies, in other places; the
+ * others' go between them. All have left before anything returns. */
+static void internals_move_in_pieces(void **state)
+{
+    (void)state;
+    fixture f;
+    uint32_t tasks[2], stretches[2];
+    open_path(&f, "examples/qwen3.6-27b-metamathqa/model/config.json", LZT_DTYPE_BF16);
+    f.numerics.micro_batch_tokens = 4096;
+    for (int k = 0; k < 2; k++) {
+        lzt_plan plan;
+        lzt_error err = {0};
+        random_plan(&f, 3, &plan);
+        plan.internals_stages = k ? 6 : 1;
+        for (uint64_t l = 0; l < plan.layer_count; l++) {
+            plan.internals[l] = l % 9 == 4 ? LZT_TIER_CPU : LZT_TIER_RECOMPUTE;
+            if (l) plan.boundary[l] = LZT_TIER_CPU;
+        }
+        lzt_program *p = compile(&f, &plan, LZT_VARIANT_SINGLE, true, 1);
+        const lzt_program_info *info = lzt_program_get_info(p);
+        uint32_t last_down = 0, first_up = UINT32_MAX;
+        bool inside = false;
+        if (lzt_program_verify(p, &err)) fail_msg("%s: %s", err.where, err.message);
+        tasks[k] = stretches[k] = 0;
+        for (uint32_t i = 0; i < info->task_count; i++) {
+            const char *name = info->task[i].name;
+            bool down = !strncmp(name, "down.internals.", 15), up = !strncmp(name, "up.internals.", 13);
+            tasks[k] += down + up;
+            if (down) last_down = i;
+            if ((up || !strncmp(name, "up.boundary.", 12)) && first_up == UINT32_MAX) first_up = i;
+            if (info->task[i].lane != LZT_LANE_D2H) continue;
+            stretches[k] += down && !inside;
+            inside = down;
+        }
+        assert_true(last_down < first_up);
+        lzt_program_destroy(p);
+        lzt_plan_fini(&plan);
+    }
+    assert_int_equal(tasks[0], tasks[1]);
+    assert_true(tasks[0] >= 2 * 7 * 16);
+    assert_int_equal(stretches[0], 7);
+    assert_in_range(stretches[1], 7 * 5, 7 * 6);
+    close_family(&f);
+}
+
 static void internals_on_nvme_are_refused(void **state)
 {
     (void)state;
@@ -321,6 +367,7 @@ int main(void)
         cmocka_unit_test(counts_follow_the_plan),
         cmocka_unit_test(internals_on_the_host_are_moved),
         cmocka_unit_test(layers_without_kernels_are_moved),
+        cmocka_unit_test(internals_move_in_pieces),
         cmocka_unit_test(internals_on_nvme_are_refused),
         cmocka_unit_test(each_dependency_is_needed),
         cmocka_unit_test(simulation_respects_dependencies),

@@ -36,6 +36,7 @@ extern "C" {
 #define LZT_PLAN_BYTES_MAX   (UINT64_C(64) << 20)   /* a larger plan.json is refused */
 #define LZT_PLAN_LAYERS_MAX  LZT_PROBLEM_LAYERS_MAX /* the same for its layers */
 #define LZT_PLAN_NUMBERS_MAX (UINT64_C(1) << 62)    /* and for any number in it */
+#define LZT_PLAN_STAGES_MAX  64                     /* the most stages that a layer's internals move under */
 
 typedef struct lzt_numerics {
     uint64_t micro_batch_tokens; /* token capacity of a micro-batch */
@@ -108,6 +109,8 @@ typedef struct lzt_plan {
     bool head_weights;        /* the head's table stays from micro-batch to micro-batch */
     uint64_t prefetch_layers; /* units whose upload may be in flight ahead of compute: >= 1 */
     uint64_t gradient_slots;  /* device buffers for a layer's gradients: >= 1 */
+    uint64_t
+        internals_stages; /* layers' passes under which a layer's internals leave, and return: 1 to the limit above */
 
     lzt_state_place *state; /* [state_count] ordered by unit, then object; what is not listed lives on the CPU */
     uint64_t state_count;

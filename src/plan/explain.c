@@ -253,6 +253,7 @@ static void put_step_plan(FILE *out, const lzt_plan *plan, const lzt_evaluation 
     row(out, "Head weights stay", "%s", plan->head_weights ? "yes" : "no");
     row(out, "Prefetched layers / gradient slots", "%" PRIu64 " / %" PRIu64, plan->prefetch_layers,
         plan->gradient_slots);
+    if (plan->internals_stages > 1) row(out, "Stages that internals move under", "%" PRIu64, plan->internals_stages);
     row(out, "Planned device bytes", "%" PRIu64, plan->device_bytes);
     row(out, "Planned host bytes", "%" PRIu64, plan->host_bytes);
     row(out, "Planned NVMe bytes", "%" PRIu64, plan->nvme_bytes);

@@ -28,7 +28,7 @@ lzt_status lzt_plan_init(lzt_plan *plan, uint64_t layer_count, lzt_error *err)
                         (uint64_t)LZT_PLAN_LAYERS_MAX, layer_count);
     plan->layer_count = layer_count;
     plan->numerics.dtype = plan->numerics.grad_dtype = LZT_DTYPE_F32;
-    plan->prefetch_layers = plan->gradient_slots = 1;
+    plan->prefetch_layers = plan->gradient_slots = plan->internals_stages = 1;
     plan->boundary = calloc(layer_count + 1, sizeof *plan->boundary);
     plan->internals = calloc(layer_count, sizeof *plan->internals);
     plan->weights = calloc(layer_count, sizeof *plan->weights);

@@ -13,8 +13,8 @@
  * derived from the others when a plan is written, and ignored when it is read. */
 #define LZT__PLAN_KEYS                                                                                                 \
     "format version model numerics boundaries internals? internals_cpu? internals_nvme? weights? head_weights? "       \
-    "prefetch_layers? gradient_slots? state? planned? status? limit? solver? objective_ms? bound_ms? solve_seconds? "  \
-    "source? problem? "                                                                                                \
+    "prefetch_layers? gradient_slots? internals_stages? state? planned? status? limit? solver? objective_ms? "         \
+    "bound_ms? solve_seconds? source? problem? "                                                                       \
     "step? "                                                                                                           \
     "gap? counts? recompute_ms? exposed_ms? tiebreak_ms? penalty_ms? transfer_ms? used_bytes? window_total_bytes? "    \
     "mandatory_total_bytes? advice?"

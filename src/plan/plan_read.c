@@ -166,6 +166,8 @@ static void read_placement(const lzt__json_node *root, lzt_plan *plan)
         plan->prefetch_layers = lzt__json_u64(root, "prefetch_layers", 1, LZT_PLAN_LAYERS_MAX);
     if (lzt__json_has(root, "gradient_slots"))
         plan->gradient_slots = lzt__json_u64(root, "gradient_slots", 1, LZT_PLAN_LAYERS_MAX);
+    if (lzt__json_has(root, "internals_stages"))
+        plan->internals_stages = lzt__json_u64(root, "internals_stages", 1, LZT_PLAN_STAGES_MAX);
 }
 
 static void read_planned(const lzt__json_node *root, lzt_plan *plan)

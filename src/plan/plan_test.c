@@ -51,6 +51,7 @@ static void make(lzt_plan *plan)
     plan->weights[1] = plan->head_weights = true;
     plan->prefetch_layers = 3;
     plan->gradient_slots = 2;
+    plan->internals_stages = 8;
     plan->state = calloc(2, sizeof *plan->state);
     plan->state[0] = (lzt_state_place){LZT_STATE_MASTER, 0, LZT_TIER_NVME};
     plan->state[1] = (lzt_state_place){LZT_STATE_MOMENTS, 4, LZT_TIER_CPU};
@@ -89,6 +90,7 @@ static void test_round_trip(void **unused)
     assert_string_equal(back.model_name, plan.model_name);
     assert_int_equal(back.state[1].unit, 4);
     assert_true(back.head_weights);
+    assert_int_equal(back.internals_stages, 8);
     free(text);
     free(again);
     lzt_plan_fini(&plan);
@@ -153,6 +155,8 @@ static void test_malformed(void **unused)
         {"\"head_weights\": true", "\"head_weights\": 1", "head_weights is an integer"},
         {"\"prefetch_layers\": 3", "\"prefetch_layers\": 0", "prefetch_layers is 0"},
         {"\"gradient_slots\": 2", "\"gradient_slots\": -2", "gradient_slots is -2"},
+        {"\"internals_stages\": 8", "\"internals_stages\": 0", "internals_stages is 0"},
+        {"\"internals_stages\": 8", "\"internals_stages\": 65", "internals_stages is 65"},
         {"\"dtype\": \"bf16\"", "\"dtype\": \"f16\"", "numerics.dtype is \"f16\""},
         {"\"micro_batch_tokens\": 1024", "\"micro_batch_tokens\": 0", "numerics.micro_batch_tokens"},
         {"\"layer\": 3, \"tier\": \"cpu\"", "\"layer\": 3, \"tier\": \"gpu\"", "state[1].tier"},

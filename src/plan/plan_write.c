@@ -132,6 +132,7 @@ static void put_placement(FILE *out, const lzt_plan *plan)
     fprintf(out,
             ",\n  \"head_weights\": %s,\n  \"prefetch_layers\": %" PRIu64 ",\n  \"gradient_slots\": %" PRIu64 ",\n",
             plan->head_weights ? "true" : "false", plan->prefetch_layers, plan->gradient_slots);
+    if (plan->internals_stages > 1) fprintf(out, "  \"internals_stages\": %" PRIu64 ",\n", plan->internals_stages);
     put_state(out, plan);
     fprintf(out,
             "  \"planned\": {\n    \"device_bytes\": %" PRIu64 ",\n    \"host_bytes\": %" PRIu64

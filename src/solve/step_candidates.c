@@ -3,7 +3,8 @@
  *     ladder   STEPS budgets between what nothing kept needs and what everything kept does, for three shares of the
  *              boundaries that the host may hold: the surrogate's best placement of each, by bound and by rank
  *     hosted   the same with every boundary and three shares of all internals: layers may send theirs to the host
- *     family   as lzt_auto_plan's: internals of the last k layers, then boundaries, then weights, one by one
+ *     family   as lzt_auto_plan's: internals of the last k layers, then boundaries, then weights, one by one; and with
+ *              those of other layers on the host, as many as do not make a window longer, and some fewer
  *     floor    nothing kept; boundaries on the host every k layers, and made again between
  *
  * Each in a few depths of prefetching, and with the layers that keep something last, or evenly spread. */
@@ -14,8 +15,9 @@
 
 enum { STEPS = 32, HOST_SHARES = 3, THIN = 64, TRAFFIC_SHARE = 50 };
 
-/* How deep uploads and gradient downloads run ahead: {prefetch_layers, gradient_slots}. */
-static const uint32_t depths[][2] = {{4, 2}, {2, 2}, {1, 1}};
+/* How deep uploads and gradient downloads run ahead, and under how many stages internals move: {prefetch_layers,
+ * gradient_slots, internals_stages}. The second list is for shapes with internals on the host alone. */
+static const uint32_t depths[][3] = {{4, 2, 1}, {2, 2, 1}, {1, 1, 1}}, moving[][3] = {{4, 2, 4}, {4, 2, 8}, {4, 2, 16}};
 
 typedef struct maker {
     const lzt_step_model *model;
@@ -34,6 +36,14 @@ static bool keeps(lzt__step_order order, uint32_t index, uint32_t kept, uint32_t
 {
     if (order == LZT__STEP_LATE) return index >= size - kept;
     return (uint64_t)(index + 1) * kept / size > (uint64_t)index * kept / size;
+}
+
+/* Of `left` layers whether the index-th sends its internals to the host, when `hosted` do: evenly, each the first
+ * of its share: the links have the others for its copies, and its device bytes are free again before the head. */
+static bool leaves(uint32_t index, uint32_t hosted, uint32_t left)
+{
+    uint64_t here = (uint64_t)index * hosted + left - 1;
+    return (here + hosted) / left > here / left;
 }
 
 static void place_boundaries(const lzt__step_shape *s, lzt_plan *plan)
@@ -57,10 +67,9 @@ void lzt__step_place(const lzt_step_model *m, const lzt__step_classes *classes, 
         uint32_t k = classes->of[l], index = seen[k]++;
         plan->internals[l] = LZT_TIER_GPU;
         if (!keeps(c->order, index, c->shape.internals[k], classes->size[k])) {
-            /* evenly, so that the links have the layers between to catch up */
             uint32_t left = classes->size[k] - c->shape.internals[k];
-            bool leaves = keeps(LZT__STEP_SPREAD, others[k]++, c->shape.hosted[k], left);
-            plan->internals[l] = leaves ? LZT_TIER_CPU : LZT_TIER_RECOMPUTE;
+            bool away = leaves(others[k]++, c->shape.hosted[k], left);
+            plan->internals[l] = away ? LZT_TIER_CPU : LZT_TIER_RECOMPUTE;
         }
         plan->weights[l] = keeps(c->order, index, c->shape.weights[k], classes->size[k]);
         all &= plan->weights[l];
@@ -69,6 +78,7 @@ void lzt__step_place(const lzt_step_model *m, const lzt__step_classes *classes, 
     plan->head_weights = all && m->micro_batches > 1;
     plan->prefetch_layers = c->prefetch;
     plan->gradient_slots = c->slots;
+    plan->internals_stages = c->stages;
 }
 
 /* ---- the list ---- */
@@ -89,6 +99,13 @@ static bool has_order(const maker *m, const lzt__step_shape *s)
             (s->weights[k] && s->weights[k] < m->classes->size[k]))
             return true;
     return false;
+}
+
+static bool has_hosted(const maker *m, const lzt__step_shape *s)
+{
+    uint32_t hosted = 0;
+    for (uint32_t k = 0; k < m->classes->count; k++) hosted += s->hosted[k];
+    return hosted > 0;
 }
 
 static void add(maker *m, lzt__step_candidate c)
@@ -117,11 +134,15 @@ static void add_shape(maker *m, const lzt__step_shape *shape)
     for (uint32_t i = 0; i < m->count; i++)
         if (same_shape(&m->list[i].shape, shape)) return;
     for (size_t d = 0; d < sizeof depths / sizeof *depths && !m->status; d++) {
-        lzt__step_candidate c = {.shape = *shape, .prefetch = depths[d][0], .slots = depths[d][1]};
+        lzt__step_candidate c = {
+            .shape = *shape, .prefetch = depths[d][0], .slots = depths[d][1], .stages = depths[d][2]};
         add(m, c);
         c.order = LZT__STEP_SPREAD;
         if (d == 1 && has_order(m, shape)) add(m, c);
     }
+    for (size_t d = 0; d < sizeof moving / sizeof *moving && !m->status && has_hosted(m, shape); d++)
+        add(m, (lzt__step_candidate){
+                   .shape = *shape, .prefetch = moving[d][0], .slots = moving[d][1], .stages = moving[d][2]});
 }
 
 static void add_ladder(maker *m, const lzt__step_surrogate *surrogate)
@@ -164,10 +185,10 @@ static void keep_last(const maker *m, uint64_t kept, uint16_t count[LZT__STEP_CL
     for (uint64_t l = m->model->layer_count - kept; l < m->model->layer_count; l++) count[m->classes->of[l]]++;
 }
 
-static void add_family(maker *m)
+static void add_family(maker *m, const lzt__step_surrogate *surrogate)
 {
     const uint32_t n = (uint32_t)m->model->layer_count;
-    uint32_t stride = n / 64 + 1; /* deep models in larger steps */
+    uint32_t stride = n / 65 + 1; /* deep models in larger steps */
     for (uint32_t k = 0; k <= 3 * n && !m->status; k += stride) {
         uint32_t internals = k < n ? k : n, boundaries = k < n ? 0 : k - n, weights = k < 2 * n ? 0 : k - 2 * n;
         if (boundaries > n - 1) boundaries = n - 1;
@@ -175,6 +196,10 @@ static void add_family(maker *m)
         keep_last(m, internals, shape.internals);
         keep_last(m, weights, shape.weights);
         add_shape(m, &shape);
+        for (uint32_t quarters = 4; quarters >= 2 && internals < n; quarters--) {
+            lzt__step_host(surrogate, quarters, &shape);
+            add_shape(m, &shape);
+        }
     }
     lzt__step_shape all = {.on_device = n - 1, .first_on_device = true};
     keep_last(m, n, all.internals);
@@ -200,6 +225,7 @@ static int by_rank(const void *a, const void *b)
     if (x->rank_ps != y->rank_ps) return x->rank_ps < y->rank_ps ? -1 : 1;
     if (x->least_bytes[0] != y->least_bytes[0]) return x->least_bytes[0] < y->least_bytes[0] ? -1 : 1;
     if (x->prefetch != y->prefetch) return x->prefetch > y->prefetch ? -1 : 1;
+    if (x->stages != y->stages) return x->stages < y->stages ? -1 : 1;
     if (x->order != y->order) return x->order < y->order ? -1 : 1;
     return memcmp(&x->shape, &y->shape, sizeof x->shape);
 }
@@ -212,7 +238,7 @@ lzt_status lzt__step_candidates(const lzt_step_model *model, const lzt__step_cla
     m.status = lzt_plan_init(&m.scratch, model->layer_count, err);
     if (!m.status) add_ladder(&m, surrogate);
     if (!m.status) add_hosted(&m, surrogate);
-    if (!m.status) add_family(&m);
+    if (!m.status) add_family(&m, surrogate);
     if (!m.status) add_floor(&m);
     lzt_plan_fini(&m.scratch);
     if (m.status) {

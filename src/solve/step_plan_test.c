@@ -64,6 +64,7 @@ static void random_plan(const fixture *f, uint64_t seed, lzt_plan *plan)
     plan->head_weights = f->options.micro_batches > 1;
     plan->prefetch_layers = 1 + lzt__rng_below(seed, 5, 0, 4);
     plan->gradient_slots = 1 + lzt__rng_below(seed, 6, 0, 2);
+    plan->internals_stages = 1 + lzt__rng_below(seed, 7, 0, 9);
 }
 
 /* ---- sums ---- */

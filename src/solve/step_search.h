@@ -49,6 +49,9 @@ uint64_t lzt__step_bound(const lzt__step_surrogate *surrogate, const uint64_t ca
  * do. */
 uint64_t lzt__step_minimum(const lzt__step_surrogate *surrogate, const uint64_t cap_bytes[LZT_STEP_MEMORY_COUNT],
                            lzt__step_goal goal, bool hosting, uint32_t thin, lzt__step_shape *shape);
+/* Sends internals to the host: of so many quarters of the layers that serve the rank best with the rest of the shape
+ * as it is. */
+void lzt__step_host(const lzt__step_surrogate *surrogate, uint32_t quarters, lzt__step_shape *shape);
 /* The device bytes of a step that keeps everything. */
 uint64_t lzt__step_everything(const lzt_step_model *model);
 
@@ -59,7 +62,7 @@ typedef enum lzt__step_order { LZT__STEP_LATE, LZT__STEP_SPREAD } lzt__step_orde
 typedef struct lzt__step_candidate {
     lzt__step_shape shape;
     lzt__step_order order; /* which layers of a class keep theirs: the last, or evenly spread ones */
-    uint32_t prefetch, slots;
+    uint32_t prefetch, slots, stages;
     /* what its placement adds up to, whatever the caps */
     uint64_t rank_ps, bound_ps, least_bytes[LZT_STEP_MEMORY_COUNT];
     /* what its programs said: of the step; then of all that a run has, evaluation too */

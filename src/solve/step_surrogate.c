@@ -39,9 +39,10 @@ struct lzt__step_surrogate {
     const lzt_step_model *model;
     pareto internals, weights;
     uint32_t class_count, size[LZT__STEP_CLASSES];
-    uint64_t saved_ps[LZT__STEP_CLASSES];    /* of a layer: the forward that its internals save */
-    uint64_t cost[COSTS][LZT__STEP_CLASSES]; /* of a layer: what they take on the host */
-    uint8_t order[COSTS][LZT__STEP_CLASSES]; /* classes, those first that save most for each cost */
+    uint64_t saved_ps[LZT__STEP_CLASSES];        /* of a layer: the forward that its internals save */
+    uint64_t weight_saved_ps[LZT__STEP_CLASSES]; /* and the uploads that kept weights save */
+    uint64_t cost[COSTS][LZT__STEP_CLASSES];     /* of a layer: what they take on the host */
+    uint8_t order[COSTS][LZT__STEP_CLASSES];     /* classes, those first that save most for each cost */
     uint64_t *recompute_ps; /* [layer_count] what the cheapest r inner boundaries cost, for r = 0 .. layer_count - 1 */
     lzt_step_sum nothing;   /* kept: boundary 0 on the device, the others nowhere */
 };
@@ -143,6 +144,12 @@ static lzt_step_layer best_of(const lzt_step_model *m, const lzt__step_classes *
     return best;
 }
 
+/* Not kept: two uploads a micro-batch; kept: one a step. */
+static uint64_t weights_save(const lzt_step_model *m, const lzt_step_layer *x)
+{
+    return (2 * m->micro_batches - 1) * x->upload_ps;
+}
+
 static lzt_status make_pareto(const lzt_step_model *m, const lzt__step_classes *c, bool weights, pareto *p,
                               lzt_error *err)
 {
@@ -152,8 +159,7 @@ static lzt_status make_pareto(const lzt_step_model *m, const lzt__step_classes *
     p->count = 1;
     for (uint32_t k = 0; k < c->count && !status; k++) {
         lzt_step_layer x = best_of(m, c, k);
-        /* not kept: two uploads a micro-batch; kept: one a step */
-        uint64_t saved = weights ? (2 * m->micro_batches - 1) * x.upload_ps : m->micro_batches * x.again_ps;
+        uint64_t saved = weights ? weights_save(m, &x) : m->micro_batches * x.again_ps;
         status = add_class(p, k, c->size[k], weights ? x.weight_bytes : x.internals_bytes, saved, err);
     }
     return status;
@@ -184,6 +190,7 @@ static void make_hosted(const lzt__step_classes *c, lzt__step_surrogate *s)
         lzt_step_layer x = best_of(s->model, c, k);
         s->size[k] = c->size[k];
         s->saved_ps[k] = times * x.again_ps;
+        s->weight_saved_ps[k] = weights_save(s->model, &x);
         s->cost[BY_UP][k] = times * x.internals_up_ps;
         s->cost[BY_DOWN][k] = times * x.internals_down_ps;
         s->cost[BY_BYTES][k] = x.internals_bytes;
@@ -554,6 +561,27 @@ uint64_t lzt__step_minimum(const lzt__step_surrogate *s, const uint64_t cap_byte
                 write_shape(&c, r, t, shape);
             }
     return best;
+}
+
+void lzt__step_host(const lzt__step_surrogate *s, uint32_t quarters, lzt__step_shape *shape)
+{
+    label internals = {0}, weights = {0};
+    choice c = {.s = s,
+                .internals = &internals,
+                .weights = &weights,
+                .on_device = shape->on_device,
+                .rest = shape->on_host + shape->recomputed,
+                .host_cap = UINT64_MAX / 2,
+                .first_on_device = shape->first_on_device};
+    uint64_t t;
+    for (uint32_t k = 0; k < s->class_count; k++) {
+        internals.kept[k] = shape->internals[k];
+        internals.saved_ps += shape->internals[k] * s->saved_ps[k];
+        weights.saved_ps += shape->weights[k] * s->weight_saved_ps[k];
+    }
+    least_over(&c, true, 0, most_moved(&c, shape->recomputed), shape->recomputed, LZT__STEP_RANK, &t);
+    memset(shape->hosted, 0, sizeof shape->hosted);
+    move_internals(&c, t * quarters / 4, NULL, shape->hosted);
 }
 
 uint64_t lzt__step_everything(const lzt_step_model *m)

@@ -35,6 +35,7 @@ typedef struct compiler {
     uint32_t *device_unit;              /* [units] weights on the device, or LZT_NO_OBJECT */
     uint32_t *boundary, *boundary_host; /* [N+1] */
     lzt_layer_objects *layer;           /* [N] internals that are not made again, where they are now */
+    lzt_move *move;                     /* [N] on their way between device and host */
     uint32_t internals_to_leave;        /* layers whose internals have yet to go down to the host */
     bool *updated;                      /* [units] the pending optimizer step has been emitted */
     deferred queue[DEFERRED_MAX];
@@ -210,20 +211,13 @@ static void emit_boundary_download(compiler *c, const deferred *d)
     c->boundary_host[d->index] = to;
 }
 
-/* The internals of a layer, object by object. */
-static void emit_internals_download(compiler *c, uint32_t layer)
+/* The next pieces of a layer's internals; what is left goes under the stages to come, all of it before the head. */
+static void emit_internals_download(compiler *c, const deferred *d)
 {
-    lzt_builder *b = &c->b;
-    uint32_t *field[LZT_INTERNALS], count = lzt__layer_internals(&c->layer[layer], field);
-    for (uint32_t i = 0; i < count && !b->failed; i++) {
-        const lzt_object *from = &b->program->objects[*field[i]];
-        const char *name = from->name;
-        uint64_t bytes = from->bytes;
-        uint32_t to = lzt__object(b, LZT_SPACE_HOST, bytes, "%s", name);
-        lzt__copy(b, LZT_LANE_D2H, (int32_t)layer, *field[i], 0, to, 0, bytes, "down.%s", name);
-        *field[i] = to;
-    }
-    c->internals_to_leave--;
+    uint32_t layer = d->index, left = (uint32_t)(c->b.plan->layer_count - 1) - c->stage;
+    bool done = lzt__move_internals(&c->b, layer, LZT_LANE_D2H, left, &c->layer[layer], &c->move[layer]);
+    c->internals_to_leave -= done;
+    if (!done) defer(c, (deferred){DEFER_INTERNALS, c->stage + 1, layer, LZT_NO_OBJECT, 0, 0, false});
 }
 
 /* Emits what is due; what that defers again may be due at once at the end of the program. */
@@ -238,7 +232,7 @@ static void flush(compiler *c, uint32_t stage)
         for (uint32_t k = i + 1; k < c->queue_count; k++) c->queue[k - 1] = c->queue[k];
         c->queue_count--;
         if (d.kind == DEFER_BOUNDARY) emit_boundary_download(c, &d);
-        if (d.kind == DEFER_INTERNALS) emit_internals_download(c, d.index);
+        if (d.kind == DEFER_INTERNALS) emit_internals_download(c, &d);
         if (d.kind == DEFER_GRADIENT) emit_gradient_download(c, &d);
         if (d.kind == DEFER_ADD) emit_add(c, &d);
     }
@@ -280,20 +274,6 @@ static void emit_boundary_upload(compiler *c, uint32_t boundary)
     c->boundary[boundary] = to;
 }
 
-static void emit_internals_upload(compiler *c, uint32_t layer)
-{
-    lzt_builder *b = &c->b;
-    uint32_t *field[LZT_INTERNALS], count = lzt__layer_internals(&c->layer[layer], field);
-    for (uint32_t i = 0; i < count && !b->failed; i++) {
-        const lzt_object *from = &b->program->objects[*field[i]];
-        const char *name = from->name;
-        uint64_t bytes = from->bytes;
-        uint32_t to = lzt__object(b, LZT_SPACE_DEVICE, bytes, "%s", name);
-        lzt__copy(b, LZT_LANE_H2D, (int32_t)layer, *field[i], 0, to, 0, bytes, "up.%s", name);
-        *field[i] = to;
-    }
-}
-
 /* Boundary 0: the embedding's rows of the batch, gathered on the host. */
 static void emit_embedded(compiler *c)
 {
@@ -308,6 +288,12 @@ static void emit_embedded(compiler *c)
     lzt__use_all(b, 2, LZT_ACCESS_WRITE, staging);
     c->boundary[0] = lzt__rows(b, H, "x", 0);
     lzt__copy(b, LZT_LANE_H2D, -1, staging, 0, c->boundary[0], 0, row_bytes, "up.embedded");
+}
+
+static void emit_internals_upload(compiler *c, const lzt_upload *u)
+{
+    uint32_t layer = u->index;
+    lzt__move_internals(&c->b, layer, LZT_LANE_H2D, UINT32_MAX, &c->layer[layer], &c->move[layer]);
 }
 
 /* A boundary cannot come back before it has left. Nor does anything come back while internals have yet to leave: all
@@ -333,7 +319,7 @@ static void emit_uploads(compiler *c)
             flush(c, UINT32_MAX);
         }
         if (u->kind == LZT_UPLOAD_BOUNDARY) emit_boundary_upload(c, u->index);
-        if (u->kind == LZT_UPLOAD_INTERNALS) emit_internals_upload(c, u->index);
+        if (u->kind == LZT_UPLOAD_INTERNALS) emit_internals_upload(c, u);
         if (u->kind == LZT_UPLOAD_EMBEDDED) emit_embedded(c);
         if (u->kind == LZT_UPLOAD_UNIT) emit_unit_upload(c, u->index);
         ahead += !needed;
@@ -578,8 +564,8 @@ static void emit_micro_batch(compiler *c)
 
 static void free_tables(compiler *c)
 {
-    void *tables[] = {c->device_unit, c->boundary, c->boundary_host, c->layer,      c->updated, c->weight,
-                      c->low,         c->gradient, c->exp_avg,       c->exp_avg_sq, c->keys,    c->values};
+    void *tables[] = {c->device_unit, c->boundary, c->boundary_host, c->layer, c->updated, c->weight, c->low,
+                      c->gradient,    c->exp_avg,  c->exp_avg_sq,    c->keys,  c->values,  c->move};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) free(tables[i]);
     lzt__stages_fini(&c->stages);
 }
@@ -605,9 +591,10 @@ static lzt_status make_tables(compiler *c, lzt_error *err)
     c->keys = none(n);
     c->values = none(n);
     c->layer = calloc(n, sizeof *c->layer);
+    c->move = calloc(n, sizeof *c->move);
     c->updated = calloc(units, sizeof *c->updated);
     if (!c->device_unit || !c->weight || !c->low || !c->gradient || !c->exp_avg || !c->exp_avg_sq || !c->boundary ||
-        !c->boundary_host || !c->layer || !c->updated || !c->keys || !c->values)
+        !c->boundary_host || !c->layer || !c->move || !c->updated || !c->keys || !c->values)
         return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory to compile a step program");
     return LZT_OK;
 }

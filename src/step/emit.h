@@ -28,6 +28,18 @@ lzt_layer_objects lzt__no_layer_objects(void);
 /* Where the internals that a layer has stand in *o: field[0 .. count - 1]. */
 uint32_t lzt__layer_internals(lzt_layer_objects *o, uint32_t *field[LZT_INTERNALS]);
 
+/* A layer's internals on their way between device and host: whole objects and pieces of large ones, always the same
+ * copies, under as many stages as the plan says. */
+typedef struct lzt_move {
+    lzt_layer_objects to;
+    uint32_t stages, pieces; /* that have been emitted */
+} lzt_move;
+
+/* emit_move.c: emits the next stage's pieces. After the last ones *o names the objects where they are now. left: stages
+ * to come until all have to be there. True: all are. */
+bool lzt__move_internals(lzt_builder *b, uint32_t layer, lzt_lane lane, uint32_t left, lzt_layer_objects *o,
+                         lzt_move *move);
+
 /* The micro-batch's own objects on the device. */
 typedef struct lzt_batch_objects {
     uint32_t descriptor;

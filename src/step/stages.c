@@ -25,6 +25,17 @@ static void add_forward(const lzt_plan *plan, const lzt_model_info *model, bool 
     add_stage(list, LZT_STAGE_HEAD, 0);
 }
 
+/* Internals come back in pieces, under the last internals_stages stages that end with their layer's backward. */
+static void add_internals(const lzt_plan *plan, uint32_t layer, lzt_stage_list *list)
+{
+    uint32_t first = (uint32_t)plan->layer_count + 1; /* the first stage after the head */
+    for (uint32_t left = (uint32_t)plan->internals_stages; left-- > 0;) {
+        uint32_t need = list->stage_count >= first + left ? list->stage_count - left : first, at = list->upload_count++;
+        for (; at && list->upload[at - 1].need_stage > need; at--) list->upload[at] = list->upload[at - 1];
+        list->upload[at] = (lzt_upload){LZT_UPLOAD_INTERNALS, layer, need};
+    }
+}
+
 /* The block of boundaries first .. end: recompute what lies between, then go back through its layers. */
 static void add_block(const lzt_plan *plan, const lzt_model_info *model, uint32_t first, uint32_t end,
                       lzt_stage_list *list)
@@ -37,7 +48,7 @@ static void add_block(const lzt_plan *plan, const lzt_model_info *model, uint32_
     }
     if (!plan->weights[end - 1]) add_upload(list, LZT_UPLOAD_UNIT, model->layer[end - 1].unit);
     for (uint32_t l = end; l-- > first;) {
-        if (plan->internals[l] == LZT_TIER_CPU) add_upload(list, LZT_UPLOAD_INTERNALS, l);
+        if (plan->internals[l] == LZT_TIER_CPU) add_internals(plan, l, list);
         add_stage(list, LZT_STAGE_BACKWARD, l);
     }
 }
@@ -48,7 +59,7 @@ lzt_status lzt__stages_create(const lzt_plan *plan, const lzt_model_info *model,
     uint64_t n = plan->layer_count;
     *list = (lzt_stage_list){0};
     list->stage = calloc(3 * n + 1, sizeof *list->stage);
-    list->upload = calloc(4 * n + 4, sizeof *list->upload);
+    list->upload = calloc((3 + plan->internals_stages) * n + 4, sizeof *list->upload);
     if (!list->stage || !list->upload) {
         lzt__stages_fini(list);
         return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for the stages of %llu layers", (unsigned long long)n);

@@ -26,13 +26,13 @@ typedef enum lzt_upload_kind {
     LZT_UPLOAD_UNIT,
     LZT_UPLOAD_BOUNDARY,
     LZT_UPLOAD_EMBEDDED, /* boundary 0, from the batch's ids once more */
-    LZT_UPLOAD_INTERNALS /* a layer's, from the host */
+    LZT_UPLOAD_INTERNALS /* the next pieces of a layer's, from the host */
 } lzt_upload_kind;
 
 typedef struct lzt_upload {
     lzt_upload_kind kind;
     uint32_t index;      /* unit, boundary or layer */
-    uint32_t need_stage; /* the first stage that uses it */
+    uint32_t need_stage; /* the first stage that uses it, or, of internals in pieces, under which they have to come */
 } lzt_upload;
 
 typedef struct lzt_stage_list {

@@ -144,7 +144,8 @@ def needs(result):
 
 
 def random_internals(plan, r, stay=1.0, leave=1.0, again=1.0):
-    """Each layer's internals on the device, on the host, or made again, with these weights."""
+    """Each layer's internals on the device, on the host, or made again, with these weights; moved under 1 to 4 stages."""
     tiers = [r.choices(["gpu", "cpu", "recompute"], [stay, leave, again])[0] for _ in range(plan["model"]["layers"])]
     plan["internals"] = [i for i, t in enumerate(tiers) if t == "gpu"]
     plan["internals_cpu"] = [i for i, t in enumerate(tiers) if t == "cpu"]
+    plan["internals_stages"] = r.randint(1, 4)
