@@ -309,10 +309,55 @@ static bool turns_matter(const float *wanted, uint32_t message_count, bool all)
     return false;
 }
 
-lzt_status lzt__chat_trained(lzt_template *t, const lzt_encoding *tokens, const float *wanted, uint32_t message_count,
-                             bool all, float *trained, lzt_error *err)
+static bool is_blank(char c)
 {
-    uint32_t turn = 0;
+    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+}
+
+static bool any_text(const char *bytes, uint64_t size)
+{
+    uint64_t i = 0;
+    while (i < size && is_blank(bytes[i])) i++;
+    return i < size;
+}
+
+/* Whether the message has text, and the template wrote none in a turn of the message's own. */
+static bool is_elsewhere(const lzt_template *t, const lzt__value *message, uint32_t index)
+{
+    const lzt__eval *ev = &t->eval;
+    const lzt__value *content = message->kind == LZT__KIND_DICT ? lzt__dict_find(message->dict, "content") : NULL;
+    if (!content || content->kind != LZT__KIND_STRING || !any_text(content->string->bytes, content->string->size))
+        return false;
+    for (uint32_t k = 0; k < ev->turn_count; k++)
+        if (ev->turn[k].message == (int32_t)index &&
+            any_text(ev->out.bytes + ev->turn[k].begin, turn_end(ev, k) - ev->turn[k].begin))
+            return false;
+    return true;
+}
+
+/* A system message, most often: written ahead of the loop over messages, or into the user's turn. Its weight would go
+ * unseen. Where a template marks what is trained, that is the assistant's alone to say. */
+static lzt_status check_places(const lzt_template *t, const lzt__value *messages, const float *wanted, bool all,
+                               lzt_error *err)
+{
+    for (uint32_t i = 0; i < messages->list->count; i++) {
+        const lzt__value *m = &messages->list->item[i];
+        bool assistant = lzt__chat_is_assistant(m), marked = t->jinja.has_generation;
+        bool told = all ? wanted[i] != 1 : assistant ? wanted[i] != 0 && wanted[i] != 1 : wanted[i] > 0 && !marked;
+        if (!told || !is_elsewhere(t, m, i)) continue;
+        lzt_fail(err, LZT_ERR_DATA, NULL,
+                 "the template does not write message %u in a turn of its own, where its weight of %g would count",
+                 i + 1, (double)wanted[i]);
+        return lzt_hint(err, "leave the weight out, or choose a template that writes the message inside its loop over "
+                             "messages, as the built-in chatml does");
+    }
+    return LZT_OK;
+}
+
+lzt_status lzt__chat_trained(lzt_template *t, const lzt_encoding *tokens, const lzt__value *messages,
+                             const float *wanted, bool all, float *trained, lzt_error *err)
+{
+    uint32_t turn = 0, message_count = messages->list->count;
     bool shown = choose_trained(t, wanted, message_count), any_of_message = false, any_of_nobody = false;
     for (uint64_t i = 0; i < tokens->count; i++) {
         uint64_t at = tokens->begin[i];
@@ -323,7 +368,8 @@ lzt_status lzt__chat_trained(lzt_template *t, const lzt_encoding *tokens, const 
         any_of_nobody = any_of_nobody || (is_trained && m < 0);
     }
     bool lost = all ? !any_of_message : any_of_nobody; /* a weight, and nothing shows to what it belongs */
-    if (shown && !(lost && turns_matter(wanted, message_count, all))) return LZT_OK;
+    if (shown && !(lost && turns_matter(wanted, message_count, all)))
+        return check_places(t, messages, wanted, all, err);
     lzt_fail(err, LZT_ERR_DATA, t->where, "the template does not show which of its output is %s",
              shown ? "whose, and messages have weights" : "the assistant's");
     return lzt_hint(err, shown ? "write messages out inside the loop over them, or choose a built-in template"

@@ -14,9 +14,9 @@ lzt_status lzt__chat_render(lzt_template *chat, const lzt__value *messages, cons
 /* How much the tokens of the rendered text count: trained[i] is the weight of token i, that of the message in whose
  * turn it begins; 0: no loss. wanted: [message_count] weights of the messages, 0 for those that are not trained. all:
  * whole turns are trained, headers included, and what belongs to no message; else what the assistant says in them. Once
- * a rendering. */
-lzt_status lzt__chat_trained(lzt_template *chat, const lzt_encoding *tokens, const float *wanted,
-                             uint32_t message_count, bool all, float *trained, lzt_error *err);
+ * a rendering. messages: those that were rendered. Errors: LZT_ERR_DATA where a weight has no place in the text. */
+lzt_status lzt__chat_trained(lzt_template *chat, const lzt_encoding *tokens, const lzt__value *messages,
+                             const float *wanted, bool all, float *trained, lzt_error *err);
 /* The weight that a message's field `name` gives: a truth value or a number; None leaves *weight as it is. message: its
  * number, from 1, for the error, which names where. */
 lzt_status lzt__chat_weight(const lzt__value *given, const char *name, uint32_t message, const char *where,

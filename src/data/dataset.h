@@ -30,13 +30,15 @@ typedef struct lzt__rowbuf {
 /* Makes room for more tokens. */
 lzt_status lzt__rowbuf_reserve(lzt__rowbuf *buf, uint64_t more, lzt_error *err);
 
-/* A weight as rows hold it: 0, or a number within these. */
+/* A weight as rows hold it: 0, or a number that as F32 lies within these. */
 #define LZT__WEIGHT_LEAST 1e-9
 #define LZT__WEIGHT_MOST  1e9
 #define LZT__WEIGHT_HINT                                                                                               \
     "a weight is 0 (no loss) or a number from 1e-9 to 1e9; correct it, or leave such rows out with on_bad_row: skip"
 /* false: value (NaN included) is no weight. */
 bool lzt__weight_of(double value, float *weight);
+/* Whether a number that is written as not 0 reads as 0, as 1e-400 does: it is no weight either. */
+bool lzt__weight_vanishes(const lzt__json *node);
 /* What the weights [n] of a row say. */
 typedef struct lzt__weighing {
     double sum;        /* in token order */

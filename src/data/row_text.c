@@ -269,6 +269,11 @@ static lzt_status message_weight(const conversation *c, const lzt__json *message
         lzt__value given;
         const lzt__json *node = lzt__json_get(message, *name);
         if (!node) continue;
+        if (lzt__weight_vanishes(node)) {
+            lzt_fail(c->err, LZT_ERR_DATA, c->where, "the `%s` of message %u is %.*s, not a weight", *name,
+                     c->messages.list->count + 1, (int)(node->size > 40 ? 40 : node->size), node->text);
+            return lzt_hint(c->err, LZT__WEIGHT_HINT);
+        }
         s = lzt__value_from_json(c->arena, node, &given, c->err);
         if (!s) s = lzt__chat_weight(&given, *name, c->messages.list->count + 1, c->where, weight, c->err);
     }
@@ -492,7 +497,7 @@ static lzt_status finish(conversation *c, lzt__rowbuf *buf)
     if (!s) s = lzt_encoder_encode(m->encoder, text.text, text.size, text.writer, LZT_ENCODE_ADDED, &e, c->err);
     if (!s && !reserve(&m->trained, &m->trained_capacity, e.count)) s = no_memory(c->err);
     bool all = m->loss_on == LZT_LOSS_ALL, alike = all && all_alike(c);
-    if (!s && !alike) s = lzt__chat_trained(m->chat, &e, m->wanted, c->messages.list->count, all, m->trained, c->err);
+    if (!s && !alike) s = lzt__chat_trained(m->chat, &e, &c->messages, m->wanted, all, m->trained, c->err);
     if (!s) s = append(buf, &e, alike ? NULL : m->trained, -1, c->err);
     if (!s) buf->control_text = lzt__tokenizer_spells_control(m->tokenizer, text.text, text.size, text.writer);
     return s;

@@ -23,7 +23,15 @@ lzt_status lzt__rowbuf_reserve(lzt__rowbuf *buf, uint64_t more, lzt_error *err)
 bool lzt__weight_of(double value, float *weight)
 {
     *weight = (float)value;
-    return value == 0 || (value >= LZT__WEIGHT_LEAST && value <= LZT__WEIGHT_MOST);
+    return value == 0 || (*weight >= (float)LZT__WEIGHT_LEAST && value <= LZT__WEIGHT_MOST);
+}
+
+bool lzt__weight_vanishes(const lzt__json *node)
+{
+    if (node->type != LZT__JSON_NUMBER || strtod(node->text, NULL) != 0) return false;
+    for (uint32_t i = 0; i < node->size && node->text[i] != 'e' && node->text[i] != 'E'; i++)
+        if (node->text[i] >= '1' && node->text[i] <= '9') return true;
+    return false;
 }
 
 lzt__weighing lzt__weigh(const float *weights, uint64_t n)
@@ -77,7 +85,8 @@ static lzt_status weigh_labels(const lzt__json *weights, uint64_t begin, uint32_
     const lzt__json *node = weights ? lzt__json_child(weights) : NULL;
     for (uint32_t i = 0; i < n; i++, node = node ? lzt__json_next(node) : NULL) {
         float w = 1;
-        if (node && (node->type != LZT__JSON_NUMBER || !lzt__weight_of(strtod(node->text, NULL), &w))) {
+        if (node && (node->type != LZT__JSON_NUMBER || lzt__weight_vanishes(node) ||
+                     !lzt__weight_of(strtod(node->text, NULL), &w))) {
             bool number = node->type == LZT__JSON_NUMBER;
             lzt_fail(err, LZT_ERR_DATA, where, "loss_weights[%u] is %.*s, not a weight", i,
                      number ? (int)(node->size > 40 ? 40 : node->size) : 12, number ? node->text : "not a number");

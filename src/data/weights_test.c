@@ -59,7 +59,8 @@ static void refuse(const char *text, lzt_dataset_options o, lzt_template *chat, 
     err = (lzt_error){0};
     assert_int_equal(lzt_dataset_open(&o, &d, &err), LZT_ERR_DATA);
     if (!strstr(err.where, where) || !strstr(err.message, says)) fail_msg("%s: %s", err.where, err.message);
-    if (!strstr(err.hint, "1e-9 to 1e9") && !strstr(says, "entries") && !strstr(says, "list"))
+    if (!strstr(err.hint, strstr(says, "turn") ? "chatml" : "1e-9 to 1e9") && !strstr(says, "entries") &&
+        !strstr(says, "list"))
         fail_msg("no way out: %s", err.hint);
 }
 
@@ -203,6 +204,44 @@ static void nobodys_output(void **state)
     lzt_template_close(chat);
 }
 
+#define SAID "{{ m.content }};"
+
+/* A system message that the template writes ahead of its loop, or into the user's turn: its weight is never lost. */
+static void without_a_turn(void **state)
+{
+    (void)state;
+    static const char *const own[] = {
+        "{{ messages[0].content }}|{% for m in messages %}{% if m.role != 'system' %}" SAID "{% endif %}{% endfor %}",
+        "{% for m in messages %}{% if m.role == 'system' %} \n{% else %}{{ messages[0].content if loop.index0 == 1 "
+        "}}" SAID "{% endif %}{% endfor %}"};
+    static const char *const told[] = {"\"weight\":0", "\"weight\":0.5", "\"train\":true"};
+    lzt_dataset_options o = LZT_DATASET_OPTIONS_INIT;
+    for (int k = 0; k < 2; k++) {
+        char path[128], line[512];
+        snprintf(path, sizeof path, "%s", put("own.jinja", own[k]));
+        lzt_template *chat = open_chat(path);
+        for (int i = 0; i < 3; i++) {
+            snprintf(line, sizeof line, TALK(W("system", "s", "%s") "," M("user", "1") "," M("assistant", "a")),
+                     told[i]);
+            o.loss_on = LZT_LOSS_ALL; /* 1 is what everything has there */
+            if (i < 2) refuse(line, o, chat, "rows.jsonl:1", "does not write message 1 in a turn of its own");
+            o.loss_on = LZT_LOSS_ASSISTANT; /* 0 is what a system message has there */
+            if (i > 0) refuse(line, o, chat, "rows.jsonl:1", "does not write message 1 in a turn of its own");
+            if (i == 0) row_is(line, LZT_LOSS_ASSISTANT, chat, "1:a;");
+        }
+        row_is(TALK(W("system", " ", "\"weight\":0.5") "," M("user", "1") "," W("assistant", "a", "\"weight\":0.5")),
+               LZT_LOSS_ASSISTANT, chat, "0.5:a;"); /* no text, nothing to lose */
+        lzt_template_close(chat);
+    }
+    lzt_template *chat = open_chat("alpaca");
+    o.loss_on = LZT_LOSS_ALL;
+    refuse(TALK(W("system", "s", "\"weight\":0.5") "," M("user", "1") "," M("assistant", "a")), o, chat, "rows.jsonl:1",
+           "message 1 in a turn");
+    row_is(TALK(W("system", "s", "\"weight\":0.5") "," M("user", "1") "," M("assistant", "a")), LZT_LOSS_ASSISTANT,
+           chat, "1:a"); /* nothing of it is trained there, as the template's marks say */
+    lzt_template_close(chat);
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -214,6 +253,9 @@ static void refusals(void **state)
                {"1e-12", "is 1e-12"},
                {"1e10", "is 1e+10"},
                {"1e400", "is not finite"},
+               {"1e-400", "`weight` of message 2 is 1e-400, not a weight"},
+               {"-0.00001E-400", "is -0.00001E-400"},
+               {"9.99e-10", "is 9.99e-10"},
                {"\"0.5\"", "is not a number"},
                {"[1]", "is not a number"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -241,6 +283,7 @@ static void refusals(void **state)
     refuse("{\"input_ids\":[1,2],\"loss_weights\":[1]}\n", o, NULL, "rows.jsonl:1", "1 entries where input_ids has 2");
     refuse("{\"input_ids\":[1,2],\"loss_weights\":0.5}\n", o, NULL, "rows.jsonl:1", "not a list of numbers");
     refuse("{\"input_ids\":[1,2],\"loss_weights\":[1,-2]}\n", o, NULL, "rows.jsonl:1", "loss_weights[1] is -2");
+    refuse("{\"input_ids\":[1,2],\"loss_weights\":[1,1e-400]}\n", o, NULL, "rows.jsonl:1", "loss_weights[1] is 1e-400");
     refuse("{\"input_ids\":[1,2],\"loss_weights\":[1,null]}\n", o, NULL, "rows.jsonl:1",
            "loss_weights[1] is not a number");
 }
@@ -283,7 +326,7 @@ static void rendered(void **state)
     "{\"input_ids\":[1,2,3,4,5,6],\"labels\":[-100,2,-100,4,5,6],\"loss_weights\":[1,0.5,0.25,0,1,1e-3]}\n"            \
     "{\"input_ids\":[7,8,9],\"loss_weights\":[0.1,1,1]}\n"                                                             \
     "{\"input_ids\":[7,8,9],\"loss_weights\":[1,0,0]}\n"                                                               \
-    "{\"input_ids\":[7,8,9,10,11],\"loss_weights\":[0,1e9,1e-9,0.3,2]}\n"
+    "{\"input_ids\":[7,8,9,10,11],\"loss_weights\":[0,1e9,9.999999717180685e-10,0.3,2]}\n"
 
 static void rows_of_ids(void **state)
 {
@@ -554,9 +597,9 @@ int main(void)
     if (!mkdtemp(root)) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_format),   cmocka_unit_test(every_template), cmocka_unit_test(on_the_whole),
-        cmocka_unit_test(nobodys_output), cmocka_unit_test(refusals),       cmocka_unit_test(rows_of_ids),
-        cmocka_unit_test(from_arrow),     cmocka_unit_test(kept),           cmocka_unit_test(converted),
-        cmocka_unit_test(rendered),       cmocka_unit_test(batches)};
+        cmocka_unit_test(nobodys_output), cmocka_unit_test(without_a_turn), cmocka_unit_test(refusals),
+        cmocka_unit_test(rows_of_ids),    cmocka_unit_test(from_arrow),     cmocka_unit_test(kept),
+        cmocka_unit_test(converted),      cmocka_unit_test(rendered),       cmocka_unit_test(batches)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     lzt_tokenizer_close(tokenizer);
     snprintf(path, sizeof path, "rm -rf %s", root);
