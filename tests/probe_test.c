@@ -166,6 +166,12 @@ static void test_from_run(void **unused)
     first = metrics_step("seen", 0);
     assert_true(number(first, "predicted_step_seconds") > 0);
     json_decref(first);
+    /* one step sees no update, which the next run's steps ask for: no profile, rather than half a one */
+    must_run("train c.yaml --quiet --output_dir short --max_steps 1 --save_steps 1");
+    assert_true(exists("short/observed.json") && !exists("short/profile.json"));
+    must_run("train c.yaml --quiet --output_dir short");
+    assert_null(strstr(run_err, "note:"));
+    assert_true(exists("short/profile.json"));
     /* into a profile that was measured: what the run saw replaces it, and overlaps go */
     must_run("probe --from-run seen --out profile.json --json");
     json = json_out();

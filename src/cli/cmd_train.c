@@ -147,7 +147,7 @@ static void predict(const lzt_session *s, lzt_forecast *forecast)
     }
 }
 
-/* observed.json: what the run saw. It is profile.json too where the run had none to go by. */
+/* observed.json: what the run saw. It is profile.json too where the run had none to go by, and saw enough. */
 static lzt_status save_profiles(const lzt_session *s, const lzt_observer *observer, lzt_error *err)
 {
     char path[4200];
@@ -158,7 +158,7 @@ static lzt_status save_profiles(const lzt_session *s, const lzt_observer *observ
     if (seen.measurement_count) status = lzt_profile_write(path, &seen, err);
     snprintf(path, sizeof path, "%s/profile.json", s->config->output_dir);
     if (!status && s->has_profile) status = lzt_profile_write(path, &s->profile, err);
-    if (!status && !s->has_profile && seen.measurement_count) status = lzt_profile_write(path, &seen, err);
+    if (!status && !s->has_profile && lzt_observer_saw_all(observer)) status = lzt_profile_write(path, &seen, err);
     lzt_profile_fini(&seen);
     return status;
 }

@@ -129,6 +129,34 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static bool saw(const lzt_observer *o, const lzt_measurement *m)
+{
+    for (uint32_t i = 0; i < o->entry_count; i++) {
+        const entry *e = &o->entry[i];
+        if (e->name.kind == m->kind && e->name.size == m->size && !strcmp(e->name.name, m->name)) return e->count > 0;
+    }
+    return false;
+}
+
+static bool saw_program(const lzt_observer *o, lzt_variant variant, bool update)
+{
+    const lzt_program *program = lzt_engine_program(o->s->engine, variant, update);
+    if (!program) return false;
+    const lzt_program_info *p = lzt_program_get_info(program);
+    for (uint32_t i = 0; i < p->task_count; i++) {
+        lzt_measurement m;
+        if (lzt_price_entry(p, &p->task[i], &o->price, &m) && !saw(o, &m)) return false;
+    }
+    return true;
+}
+
+bool lzt_observer_saw_all(const lzt_observer *o)
+{
+    uint64_t n = o->s->caps.micro_batches;
+    return saw_program(o, n > 1 ? LZT_VARIANT_FIRST : LZT_VARIANT_SINGLE, true) &&
+           (n < 3 || saw_program(o, LZT_VARIANT_MIDDLE, false)) && (n < 2 || saw_program(o, LZT_VARIANT_LAST, false));
+}
+
 lzt_status lzt_observer_profile(const lzt_observer *o, lzt_profile *profile, lzt_error *err)
 {
     lzt_status status = LZT_OK;

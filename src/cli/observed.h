@@ -17,5 +17,8 @@ void lzt_observer_step(void *arg, const lzt_step_metrics *metrics);
 /* Medians over the last steps, as the run saw them: what lanes cost each other is in the times, so there are no
  * overlaps beside them. An empty profile when no full step was seen. */
 lzt_status lzt_observer_profile(const lzt_observer *observer, lzt_profile *profile, lzt_error *err);
+/* Whether that profile has all that the tasks of a step in midst of a run ask for; a run of few full steps may lack an
+ * update. */
+bool lzt_observer_saw_all(const lzt_observer *observer);
 
 #endif
