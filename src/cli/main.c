@@ -3,6 +3,7 @@
 #include "cli/help.h"
 #include "cli/talk.h"
 
+#include <signal.h>
 #include <string.h>
 
 static bool is_help(const char *word)
@@ -67,6 +68,7 @@ static lzt_status dispatch(int count, char *const *argument, lzt_error *err)
 int main(int argc, char **argv)
 {
     lzt_error err = {0};
+    signal(SIGXFSZ, SIG_IGN); /* a file above its limit is a write that fails, and says so */
     lzt_status status = dispatch(argc > 0 ? argc - 1 : 0, argv + 1, &err);
     if ((fflush(stdout) || ferror(stdout)) && !status)
         status = lzt_fail(&err, LZT_ERR_STORAGE, "standard output", "cannot write");
