@@ -111,6 +111,11 @@ static void locks(void **state)
     close(fd);
     assert_true(exists("out/checkpoints/.step-3.tmp-99"));
     rmdir(in_folder("out/checkpoints/.step-3.tmp-99"));
+    fd = open(in_folder("out"), O_RDONLY); /* as a run holds it */
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    assert_int_equal(run("doctor c.yaml --json"), 6);
+    assert_string_equal(status_of("lock", "out is held by a program that runs", true), "fail");
+    close(fd);
     mkdir(in_folder("spill"), 0777);
     mkdir(in_folder("spill/20260101-77"), 0777);
     put_text("spill/20260101-77/lock", "77\n");

@@ -6,7 +6,10 @@
  */
 #include "program_run.h"
 
+#include <fcntl.h>
 #include <math.h>
+#include <signal.h>
+#include <sys/file.h>
 
 static void fresh(void)
 {
@@ -531,6 +534,73 @@ static void a_refused_run_leaves_the_directory_alone(void **state)
     tiny_free(&t);
 }
 
+/* ---- two runs, one directory ---- */
+
+/* Starts a long run into out and waits until it has made its steps' file. */
+static pid_t start_long_run(void)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (chdir(run_folder) || !freopen("/dev/null", "w", stderr)) _exit(126);
+        execl(run_program_path, "lazytrain", "train", "c.yaml", "--quiet", "--model_name_or_path", "model",
+              "--output_dir", "out", (char *)NULL);
+        _exit(127);
+    }
+    for (int i = 0; i < 600 && !exists("out/metrics.jsonl"); i++) usleep(50000);
+    assert_true(exists("out/metrics.jsonl"));
+    return child;
+}
+
+static void one_run_a_directory(void **state)
+{
+    (void)state;
+    static const char again[] = "train c.yaml --quiet --model_name_or_path model --output_dir out --max_steps 1";
+    int status;
+    tiny t = {0};
+    fresh();
+    new_model(&t, "model");
+    put_rows("rows.jsonl", 6, 15, t.vocab, -1);
+    config("max_steps: 1000000\nper_device_train_batch_size: 2\n");
+    pid_t first = start_long_run(); /* which made the directory itself */
+    assert_int_equal(run(again), 6);
+    assert_non_null(strstr(run_err, "out: another run is writing there"));
+    assert_non_null(strstr(run_err, "output_dir"));
+    assert_int_equal(run("train c.yaml --model_name_or_path model --output_dir out --dry-run"), 0); /* writes nothing */
+    must_run("train c.yaml --quiet --model_name_or_path model --output_dir other --max_steps 1");
+    assert_int_equal(kill(first, SIGKILL), 0);
+    assert_int_equal(waitpid(first, &status, 0), first);
+    must_run(again);
+    int fd = open(in_folder("out"), O_RDONLY); /* a directory that was there before */
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    assert_int_equal(run(again), 6);
+    close(fd);
+    must_run(again);
+    tiny_free(&t);
+}
+
+/* A limit on the size of files ends no run by a signal: it is a write that fails. */
+static void a_file_above_its_limit_is_exit_6(void **state)
+{
+    (void)state;
+    char command[9000];
+    tiny t = {0};
+    fresh();
+    new_model(&t, "model");
+    put_rows("rows.jsonl", 6, 15, t.vocab, -1);
+    config("max_steps: 1\nper_device_train_batch_size: 2\n");
+    snprintf(command, sizeof command,
+             "cd %s && ulimit -f 64; %s train c.yaml --quiet --model_name_or_path model --output_dir out >stdout "
+             "2>stderr",
+             run_folder, run_program_path);
+    assert_int_equal(shell(command), 6);
+    read_stream("stderr", run_err);
+    if (!strstr(run_err, "File too large")) fail_msg("%s", run_err);
+    assert_false(exists("out/final"));
+    train("out", "");
+    tiny_free(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -548,6 +618,8 @@ int main(void)
         cmocka_unit_test(evaluation_is_independent_of_its_batches),
         cmocka_unit_test(settings_reach_the_run),
         cmocka_unit_test(a_refused_run_leaves_the_directory_alone),
+        cmocka_unit_test(one_run_a_directory),
+        cmocka_unit_test(a_file_above_its_limit_is_exit_6),
     };
     return cmocka_run_group_tests(tests, run_set_up, run_tear_down);
 }

@@ -11,10 +11,13 @@
 #include "cli/talk.h"
 #include "lazytrain/train.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -83,11 +86,30 @@ static lzt_status load_config(const lzt_args *args, lzt_config *config, lzt_erro
 
 /* ---- the run directory ---- */
 
-static lzt_status make_output(const lzt_session *s, lzt_error *err)
+/* One run writes there at a time: the directory itself is locked, until *lock is closed or the process ends. *lock: -1
+ * where the directory does not exist yet, or its file system has no locks. */
+static lzt_status hold_output(const char *out, int *lock, lzt_error *err)
+{
+    const lzt_os *os = lzt__os_posix();
+    int fd = os->openat(os, AT_FDCWD, out, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    if (fd < 0) return LZT_OK; /* what is wrong with it shows when it is written to */
+    int rc = os->flock(os, fd, LOCK_EX | LOCK_NB);
+    if (rc >= 0) {
+        *lock = fd;
+        return LZT_OK;
+    }
+    os->close(os, fd);
+    if (rc != -EWOULDBLOCK) return LZT_OK;
+    lzt_fail(err, LZT_ERR_STORAGE, out, "another run is writing there");
+    return lzt_hint(err, "wait for it, end it, or set another output_dir");
+}
+
+static lzt_status make_output(const lzt_session *s, int *lock, lzt_error *err)
 {
     char path[4096];
     const char *out = s->config->output_dir;
     lzt_status status = lzt__os_make_dirs(lzt__os_posix(), out, err);
+    if (!status && *lock < 0) status = hold_output(out, lock, err);
     snprintf(path, sizeof path, "%s/config.resolved.yaml", out);
     if (!status) status = lzt_config_write_resolved(s->config, path, err);
     snprintf(path, sizeof path, "%s/plan.json", out);
@@ -227,7 +249,7 @@ static lzt_status print_outcome(const lzt_train_outcome *o, lzt_error *err)
                          err);
 }
 
-static lzt_status train(const lzt_args *args, lzt_session *s, const lzt_forecast *forecast, lzt_error *err)
+static lzt_status train(const lzt_args *args, lzt_session *s, const lzt_forecast *forecast, int *lock, lzt_error *err)
 {
     const lzt_config *c = s->config;
     char checkpoints[4096], answers[4096];
@@ -257,7 +279,7 @@ static lzt_status train(const lzt_args *args, lzt_session *s, const lzt_forecast
     snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", c->output_dir);
     snprintf(answers, sizeof answers, "%s/answers", c->output_dir);
     lzt_status status = lzt_train_resume(&train_options, err); /* a run that is refused leaves the directory alone */
-    if (!status) status = make_output(s, err);
+    if (!status) status = make_output(s, lock, err);
     if (!status && s->exam) status = lzt__os_make_dirs(lzt__os_posix(), answers, err);
     if (status) return status;
     lzt_metrics_options metric_options = LZT_METRICS_OPTIONS_INIT;
@@ -300,14 +322,15 @@ static void say_data(const lzt_session *s)
     if (s->eval) lzt_data_say(s->eval, "eval data");
 }
 
-static lzt_status run_session(const lzt_args *args, lzt_session *s, lzt_error *err)
+static lzt_status run_session(const lzt_args *args, lzt_session *s, int *lock, lzt_error *err)
 {
     for (uint64_t i = 0; i < s->config->note.count; i++) lzt_talk("note: %s", s->config->note.item[i]);
     lzt_status status = lzt_session_check_spill(s->config, err);
     if (status) return status;
     if (lzt_args_flag(args, "dry-run")) return lzt_dry_run(s, lzt_args_flag(args, "json"), err);
     lzt_forecast forecast;
-    status = open_all(s, lzt_args_flag(args, "quiet"), err);
+    status = hold_output(s->config->output_dir, lock, err);
+    if (!status) status = open_all(s, lzt_args_flag(args, "quiet"), err);
     if (!status) status = lzt_session_open_profile(s, err);
     if (!status) status = lzt_session_choose_plan(s, err);
     if (status) return status;
@@ -318,7 +341,7 @@ static lzt_status run_session(const lzt_args *args, lzt_session *s, lzt_error *e
         lzt_talk("predicted: %.4g s a step, %.1f MiB resident", forecast.price.seconds,
                  (double)forecast.rss_bytes / 1048576.0);
     status = lzt_session_open_engine(s, NULL, err);
-    if (!status) status = train(args, s, &forecast, err);
+    if (!status) status = train(args, s, &forecast, lock, err);
     if (!lzt_args_flag(args, "quiet")) lzt_data_say_lazy(s->train, "data");
     return status;
 }
@@ -330,8 +353,10 @@ static lzt_status run(const lzt_args *args, lzt_error *err)
     if (status) return status;
     catch_signals();
     lzt_session session = {.config = &config};
-    status = run_session(args, &session, err);
+    int lock = -1;
+    status = run_session(args, &session, &lock, err);
     lzt_session_close(&session);
+    if (lock >= 0) close(lock);
     lzt_config_fini(&config);
     return status;
 }
@@ -341,7 +366,9 @@ const lzt_command lzt_command_train = {
     .summary = "fine-tune a model as a config says",
     .example = "lazytrain train config.yaml --max_steps 40 --memory.device_cap 200MiB",
     .details = "Any key of the config can be overridden as --KEY VALUE. The same command on an output_dir that holds a "
-               "complete checkpoint goes on from it. SIGINT and SIGTERM save the last whole step and exit with 75.",
+               "complete checkpoint goes on from it. No other run may use that directory meanwhile. SIGINT and SIGTERM "
+               "save the last "
+               "whole step and exit with 75.",
     .option = options,
     .option_count = LZT_COUNT(options),
     .overrides = true,

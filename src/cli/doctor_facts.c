@@ -260,6 +260,9 @@ static int locks(const lzt_facts *facts, const char *directory, lzt_lock_fn *fou
 {
     const lock_search search = {directory, found, arg, 1};
     (void)facts;
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK) found(arg, directory, true); /* of a run */
+    if (fd >= 0) close(fd);
     return find_locks(&search);
 }
 
