@@ -26,13 +26,18 @@ enum { LOOK_MS = 50 };
 
 /* ---- the child ---- */
 
-/* The caller's handlers are not the child's: its own death is what a signal means. */
+/* The caller's handlers are not the child's: its own death is what a signal means. What the caller ignores, as under
+ * nohup or in the background of a script, the child ignores too. */
 static void reset_signals(void)
 {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGALRM, SIGUSR1, SIGUSR2};
     const struct sigaction action = {.sa_handler = SIG_DFL};
     sigset_t none;
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) sigaction(numbers[i], &action, NULL);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sigaction before;
+        if (!sigaction(numbers[i], NULL, &before) && before.sa_handler == SIG_IGN) continue;
+        sigaction(numbers[i], &action, NULL);
+    }
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }

@@ -162,6 +162,28 @@ static void signals_end_the_child(void **state)
     assert_non_null(strstr(err.message, "signal 15"));
 }
 
+static void hang_up_and_answer(void *context, void *answer)
+{
+    (void)context;
+    raise(SIGHUP);
+    *(char *)answer = 'a';
+}
+
+/* nohup: a terminal that goes away takes neither of the two along. */
+static void what_is_ignored_stays_so(void **state)
+{
+    (void)state;
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    bool late;
+    char answer = 0;
+    lzt_error err = {0};
+    assert_int_equal(sigaction(SIGHUP, &ignore, &before), 0);
+    lzt_status status = lzt__child_run("work", hang_up_and_answer, NULL, &answer, 1, 0, &late, &err);
+    assert_int_equal(sigaction(SIGHUP, &before, NULL), 0);
+    assert_int_equal(status, LZT_OK);
+    assert_int_equal(answer, 'a');
+}
+
 /* The system reaps children by itself where the caller ignores their end. */
 static void ignored_children_answer(void **state)
 {
@@ -234,6 +256,7 @@ int main(void)
         cmocka_unit_test(the_deadline_holds),
         cmocka_unit_test(an_end_without_an_answer_is_an_error),
         cmocka_unit_test(signals_end_the_child),
+        cmocka_unit_test(what_is_ignored_stays_so),
         cmocka_unit_test(ignored_children_answer),
         cmocka_unit_test(threads_do_not_disturb_each_other),
         cmocka_unit_test(no_descriptors_is_an_error),
