@@ -286,15 +286,17 @@ static lzt_status fold_loss_on(lzt_config *config, lzt_error *err)
         const char *name;
         lzt_config_loss_on loss_on;
     } words[] = {{"train_on_prompt", LZT_CONFIG_LOSS_ALL}, {"mask_history", LZT_CONFIG_LOSS_LAST}};
+    const char *decides = "loss_on"; /* the key that was written */
     bool given[2] = {config->train_on_prompt, config->mask_history};
     origin *o = config->private_data->origin;
     for (size_t i = 0; i < 2; i++) {
         bool use_word;
         if (!given[i]) continue;
-        lzt_status status = choose(config, "loss_on", words[i].name, &use_word, err);
+        lzt_status status = choose(config, decides, words[i].name, &use_word, err);
         if (status) return status;
         if (!use_word) continue;
         config->loss_on = words[i].loss_on;
+        decides = words[i].name;
         o[key_index("loss_on")] = o[key_index(words[i].name)];
     }
     config->train_on_prompt = config->mask_history = false;

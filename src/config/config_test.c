@@ -261,7 +261,9 @@ static void words_for_one_setting(void **state)
     assert_int_equal(config.loss_on, LZT_CONFIG_LOSS_ALL);
     assert_int_equal(load("mask_history: true\n"), LZT_OK);
     assert_int_equal(config.loss_on, LZT_CONFIG_LOSS_LAST);
-    assert_int_equal(load("mask_history: true\ntrain_on_inputs: true\n"), LZT_ERR_USAGE);
+    refuse("mask_history: true\ntrain_on_inputs: true\n", "c.yaml:2", "train_on_prompt and mask_history are both given",
+           NULL);
+    refuse("loss_on: all\nmask_history: true\n", "c.yaml:2", "loss_on and mask_history are both given", NULL);
     assert_int_equal(load("eval_dataset: e\neval_steps: 5\neval_strategy: no\n"), LZT_OK);
     assert_null(config.eval_dataset);
     assert_int_equal(load("eval_steps: 5\neval_strategy: epoch\nsave_strategy: no\n"), LZT_OK);
