@@ -100,21 +100,36 @@ static lzt_status add_totals(const priced *r, uint64_t layers, uint64_t times, l
     return LZT_OK;
 }
 
-/* Before the first layer can run and after the last one has, nothing else in the way. */
+/* What must follow task `from`, along what flows alone: a lane may have other work in one plan and none in another.
+ * tail [task_count] is scratch. */
+static double seconds_after(const priced *r, uint32_t from, double *tail)
+{
+    for (uint32_t i = 0; i < r->p->task_count; i++) tail[i] = 0;
+    for (uint32_t i = r->p->task_count; i-- > from + 1;)
+        for (uint32_t k = 0; k < r->p->task[i].flow_count; k++) {
+            uint32_t before = r->p->flow[r->p->task[i].first_flow + k];
+            if (tail[i] + r->seconds[i] > tail[before]) tail[before] = tail[i] + r->seconds[i];
+        }
+    return tail[from];
+}
+
+/* Before the first layer can run and after the last one has, in any plan. */
 static void add_edges(const priced *r, uint64_t times, lzt_step_model *m)
 {
-    double makespan = lzt_program_simulate(r->program, r->seconds, true, r->start, r->end), first = -1, last = 0;
+    double first = -1;
+    uint32_t last = 0;
+    lzt_program_simulate(r->program, r->seconds, true, r->start, r->end);
     for (uint32_t i = 0; i < r->p->task_count; i++) {
         const lzt_task *t = &r->p->task[i];
         if (t->lane != LZT_LANE_COMPUTE || t->layer < 0) continue;
         if (first < 0) first = r->start[i];
-        last = r->end[i];
+        last = i;
     }
     double before = first; /* less what compute does for itself meanwhile */
     for (uint32_t i = 0; i < r->p->task_count; i++)
         if (r->p->task[i].lane == LZT_LANE_COMPUTE && r->end[i] <= first) before -= r->seconds[i];
     if (before > 0) m->edge_ps[LZT_STEP_FORWARD] += times * (uint64_t)(before * 1e12);
-    if (makespan > last) m->edge_ps[LZT_STEP_BACKWARD] += times * (uint64_t)((makespan - last) * 1e12);
+    m->edge_ps[LZT_STEP_BACKWARD] += times * (uint64_t)(seconds_after(r, last, r->start) * 1e12);
 }
 
 static lzt_status find_runs(const priced *r, uint64_t layers, layer_runs **runs, lzt_error *err)
