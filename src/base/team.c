@@ -4,9 +4,10 @@
  */
 #include "base/team.h"
 
+#include "base/affinity.h"
+
 #include <assert.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 typedef struct member {
     struct lzt_team *team;
     pthread_t thread;
-    uint32_t part, count;
+    uint32_t part;
 } member;
 
 struct lzt_team {
@@ -51,32 +52,12 @@ void lzt__team_short_slices(void)
     (void)syscall(SYS_sched_setattr, 0, &now, 0);
 }
 
-/* The main thread's CPUs are the process's: it is never bound, and a thread that is would know only its own. */
-void lzt__team_bind(uint32_t part, uint32_t part_count)
-{
-    cpu_set_t all, one;
-    if (part_count < 2 || sched_getaffinity(getpid(), sizeof all, &all) || CPU_COUNT(&all) != (int)part_count) return;
-    CPU_ZERO(&one);
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &all) && part-- == 0) CPU_SET(cpu, &one);
-    (void)sched_setaffinity(0, sizeof one, &one);
-}
-
-static void bind_caller(const lzt_team *team)
-{
-    static _Thread_local bool asked;
-    if (asked) return;
-    asked = true;
-    if (gettid() != getpid()) lzt__team_bind(0, team->size);
-}
-
 static void *member_main(void *p)
 {
     member *self = p;
     lzt_team *team = self->team;
     uint64_t seen = 0;
     lzt__team_short_slices();
-    lzt__team_bind(self->part, self->count);
     pthread_mutex_lock(&team->lock);
     for (;;) {
         while (team->generation == seen && !team->stop) pthread_cond_wait(&team->start, &team->lock);
@@ -85,6 +66,7 @@ static void *member_main(void *p)
         lzt_team_body *body = team->body;
         void *arg = team->arg;
         pthread_mutex_unlock(&team->lock);
+        lzt__affinity_thread(self->part, team->size);
         body(arg, self->part, team->size);
         pthread_mutex_lock(&team->lock);
         if (--team->pending == 0) pthread_cond_signal(&team->done);
@@ -109,7 +91,7 @@ lzt_status lzt__team_create(uint32_t thread_count, lzt_team **out, lzt_error *er
     team->size = thread_count;
     team->members = members;
     for (uint32_t part = 1; part < thread_count; part++) {
-        members[part] = (member){.team = team, .part = part, .count = thread_count};
+        members[part] = (member){.team = team, .part = part};
         int rc = pthread_create(&members[part].thread, NULL, member_main, &members[part]);
         if (rc) {
             lzt__team_destroy(team);
@@ -148,7 +130,8 @@ void lzt__team_run(lzt_team *team, lzt_team_body *body, void *arg)
         body(arg, 0, 1);
         return;
     }
-    bind_caller(team);
+    lzt__affinity_look();
+    lzt__affinity_thread(0, team->size);
     pthread_mutex_lock(&team->lock);
     assert(team->pending == 0);
     team->body = body;

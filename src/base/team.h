@@ -3,7 +3,7 @@
  * lzt__team_run calls body(arg, part, part_count) once for each part in 0..part_count-1, each on a thread of its own
  * (the caller is part 0), and returns when all have returned. Which element belongs to which part is up to the body;
  * kernels split by a fixed rule, so that results do not depend on timing. Waiting threads sleep (no spinning between
- * regions): on a small machine a spinning team starves the copy lanes.
+ * regions): on a small machine a spinning team starves the copy lanes. Which CPUs they run on: affinity.h.
  *
  * Threads: one lzt__team_run at a time per team, from any thread. Ownership: lzt__team_destroy joins the threads.
  */
@@ -27,13 +27,6 @@ void lzt__team_run(lzt_team *team, lzt_team_body *body, void *arg);
  * (3 ms and more, some thousand times a step). Its share of the time stays what it was. A wish: kernels before 6.12
  * ignore it. The team's own threads have made it. */
 void lzt__team_short_slices(void);
-
-/* Binds the calling thread to the part-th CPU of the process, where the parts are as many as its CPUs: each then has
- * one to itself. Otherwise the scheduler may keep two parts on one CPU for thousands of regions, when a copy lane ran
- * on the other at the wrong moment, and each takes twice as long. Fewer or more parts than CPUs stay the scheduler's.
- * The team's own threads are bound, and so is a caller of lzt__team_run that is not the process's main thread (threads
- * that it creates inherit that). A wish: errors are ignored. */
-void lzt__team_bind(uint32_t part, uint32_t part_count);
 
 /* The half-open range of part among part_count equal parts of count items, in whole grains (the last part takes the
  * rest). */

@@ -1,6 +1,5 @@
-/* The team: every part runs once a region, on its own thread; its threads ask for short slices, and where the parts are
- * as many as the CPUs each has one to itself; nothing else of their scheduling changes. A kernel that knows no slices
- * reports 0. */
+/* The team: every part runs once a region, on its own thread; its threads ask for short slices and change nothing else
+ * of their scheduling. A kernel that knows no slices reports 0. */
 #include "base/team.h"
 
 #include <setjmp.h>
@@ -10,7 +9,6 @@
 
 #include <cmocka.h>
 #include <pthread.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -85,80 +83,11 @@ static void slices_are_short_and_nothing_else_changes(void **state)
     lzt__team_destroy(team);
 }
 
-enum { CPUS_MAX = 1024 };
-
-typedef struct places {
-    uint32_t parts;
-    cpu_set_t cpus[CPUS_MAX];
-} places;
-
-static void look_at_place(void *arg, uint32_t part, uint32_t part_count)
-{
-    places *p = arg;
-    (void)part_count;
-    if (sched_getaffinity(0, sizeof p->cpus[part], &p->cpus[part])) CPU_ZERO(&p->cpus[part]);
-}
-
-/* Runs a region on a team of p->parts, from a thread of its own. */
-static void *run_region(void *arg)
-{
-    places *p = arg;
-    lzt_team *team;
-    if (lzt__team_create(p->parts, &team, NULL)) return NULL;
-    lzt__team_run(team, look_at_place, p);
-    lzt__team_destroy(team);
-    return arg;
-}
-
-static void look_from_a_thread(places *p)
-{
-    pthread_t thread;
-    void *done;
-    assert_int_equal(pthread_create(&thread, NULL, run_region, p), 0);
-    assert_int_equal(pthread_join(thread, &done), 0);
-    assert_non_null(done);
-}
-
-static void as_many_parts_as_cpus_have_one_each(void **state)
-{
-    (void)state;
-    static places p;
-    cpu_set_t all, seen_cpus;
-    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
-    p.parts = (uint32_t)CPU_COUNT(&all);
-    if (p.parts < 2 || p.parts >= CPUS_MAX) skip();
-    look_from_a_thread(&p);
-    CPU_ZERO(&seen_cpus);
-    for (uint32_t i = 0; i < p.parts; i++) {
-        assert_int_equal(CPU_COUNT(&p.cpus[i]), 1);
-        CPU_OR(&seen_cpus, &seen_cpus, &p.cpus[i]);
-    }
-    assert_true(CPU_EQUAL(&seen_cpus, &all));
-    p.parts++; /* more than CPUs: the scheduler's business */
-    look_from_a_thread(&p);
-    for (uint32_t i = 0; i < p.parts; i++) assert_true(CPU_EQUAL(&p.cpus[i], &all));
-}
-
-static void the_main_thread_is_not_bound(void **state)
-{
-    (void)state;
-    static places p;
-    cpu_set_t all, now;
-    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
-    p.parts = (uint32_t)CPU_COUNT(&all);
-    if (p.parts > CPUS_MAX) skip();
-    assert_non_null(run_region(&p));
-    assert_int_equal(sched_getaffinity(0, sizeof now, &now), 0);
-    assert_true(CPU_EQUAL(&now, &all));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_part_runs_once),
         cmocka_unit_test(slices_are_short_and_nothing_else_changes),
-        cmocka_unit_test(as_many_parts_as_cpus_have_one_each),
-        cmocka_unit_test(the_main_thread_is_not_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* Matrix products by oneDNN: see onednn.h. */
 #include "kern/cpu/onednn.h"
 
-#include "base/team.h"
+#include "base/affinity.h"
 
 #include <assert.h>
 
@@ -307,19 +307,19 @@ static void bring_residual(const lzt_gemm *g)
         memcpy((char *)g->c + i * g->ldc * size, (const char *)g->residual + i * g->ld_residual * size, g->n * size);
 }
 
-static void bind_worker(void *arg)
+static void place_worker(void *arg)
 {
     const lzt_onednn *dnn = arg;
-    int part = dnn->api.omp_get_thread_num();
-    if (part > 0) lzt__team_bind((uint32_t)part, (uint32_t)dnn->threads);
+    lzt__affinity_thread((uint32_t)dnn->api.omp_get_thread_num(), (uint32_t)dnn->threads);
 }
 
-/* OpenMP makes each calling thread workers of its own and keeps them. */
-static void bind_workers(lzt_onednn *dnn)
+/* OpenMP makes each calling thread workers of its own, and keeps them. */
+static void place_workers(lzt_onednn *dnn)
 {
-    static _Thread_local bool done;
-    if (!done && dnn->threads > 1) dnn->api.GOMP_parallel(bind_worker, dnn, (unsigned)dnn->threads, 0);
-    done = true;
+    static _Thread_local uint32_t seen;
+    uint32_t now = lzt__affinity_turn();
+    if (now != seen && dnn->threads > 1) dnn->api.GOMP_parallel(place_worker, dnn, (unsigned)dnn->threads, 0);
+    seen = now;
 }
 
 lzt_status lzt__onednn_gemm(lzt_onednn *dnn, const lzt_gemm *g, void *scratch, uint64_t scratch_bytes, bool *done,
@@ -346,7 +346,7 @@ lzt_status lzt__onednn_gemm(lzt_onednn *dnn, const lzt_gemm *g, void *scratch, u
     }
     bring_residual(g);
     api->omp_set_num_threads(dnn->threads);
-    bind_workers(dnn);
+    place_workers(dnn);
     if (!bad) bad = api->dnnl_primitive_execute(e->primitive, dnn->stream, count, arguments);
     if (!bad) bad = api->dnnl_stream_wait(dnn->stream);
     dnn->stats.runs++;
