@@ -31,14 +31,6 @@ static void config(void)
                        "gradient_accumulation_steps: 2\nsave_steps: 7\nlogging_steps: 1\n");
 }
 
-static bool same_model(const char *a, const char *b)
-{
-    char x[128], y[128];
-    snprintf(x, sizeof x, "%s/final/model.safetensors", a);
-    snprintf(y, sizeof y, "%s/final/model.safetensors", b);
-    return same_files(x, y);
-}
-
 static json_t *trainer_json(const char *directory, int step)
 {
     char name[128];

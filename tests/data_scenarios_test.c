@@ -53,28 +53,11 @@ static void refused(const char *words, const char *text)
     says(run_err, text);
 }
 
-static double value_of(const char *directory, int line, const char *key)
-{
-    json_t *step = metrics_step(directory, line);
-    if (!step) fail_msg("%s: no step %d", directory, line + 1);
-    double x = json_number_value(json_object_get(step, key));
-    json_decref(step);
-    return x;
-}
-
 static int steps_of(const char *directory)
 {
     int n = 0;
     for (json_t *step; (step = metrics_step(directory, n)); n++) json_decref(step);
     return n;
-}
-
-static bool same_model(const char *a, const char *b)
-{
-    char x[128], y[128];
-    snprintf(x, sizeof x, "%s/final/model.safetensors", a);
-    snprintf(y, sizeof y, "%s/final/model.safetensors", b);
-    return same_files(x, y);
 }
 
 static json_t *printed(void)

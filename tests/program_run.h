@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <jansson.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -330,6 +331,26 @@ static RUN_UNUSED json_t *metrics_step(const char *directory, int line)
     }
     free(text);
     return found;
+}
+
+/* A number of that line; NAN: the key is there with another type, or is not. */
+static RUN_UNUSED double value_of(const char *directory, int line, const char *key)
+{
+    json_t *step = metrics_step(directory, line);
+    if (!step) fail_msg("%s: no step %d", directory, line + 1);
+    json_t *value = json_object_get(step, key);
+    double x = json_is_number(value) ? json_number_value(value) : NAN;
+    json_decref(step);
+    return x;
+}
+
+/* Whether two runs ended with the same weights, to the byte. */
+static RUN_UNUSED bool same_model(const char *a, const char *b)
+{
+    char x[128], y[128];
+    snprintf(x, sizeof x, "%s/final/model.safetensors", a);
+    snprintf(y, sizeof y, "%s/final/model.safetensors", b);
+    return same_files(x, y);
 }
 
 #endif

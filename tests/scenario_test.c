@@ -60,24 +60,6 @@ static void train(const char *directory, const char *overrides)
     must_run(words);
 }
 
-static double value_of(const char *directory, int line, const char *key)
-{
-    json_t *step = metrics_step(directory, line);
-    if (!step) fail_msg("%s: no step %d", directory, line + 1);
-    json_t *value = json_object_get(step, key);
-    double x = json_is_number(value) ? json_number_value(value) : NAN;
-    json_decref(step);
-    return x;
-}
-
-static bool same_model(const char *a, const char *b)
-{
-    char x[128], y[128];
-    snprintf(x, sizeof x, "%s/final/model.safetensors", a);
-    snprintf(y, sizeof y, "%s/final/model.safetensors", b);
-    return same_files(x, y);
-}
-
 /* A tensor of a file that the program wrote, as F32; the caller frees it. */
 static float *tensor_of(const char *file, const char *name, size_t *count)
 {
