@@ -79,6 +79,27 @@ static lzt_status run_threads(lzt_drive_job *job, const char *path, lzt_error *e
 /* ---- io_uring ---- */
 
 #ifdef LZT_HAVE_URING
+/*
+ * Rings are mapped and unmapped under this lock. A ring may lie where another thread's lay a moment ago; the kernel
+ * orders the two, but liburing calls it without libc, where no tool that checks for races can see it.
+ */
+static pthread_mutex_t mapping = PTHREAD_MUTEX_INITIALIZER;
+
+static int ring_init(struct io_uring *ring, uint32_t depth)
+{
+    pthread_mutex_lock(&mapping);
+    int rc = io_uring_queue_init(depth, ring, 0);
+    pthread_mutex_unlock(&mapping);
+    return rc;
+}
+
+static void ring_exit(struct io_uring *ring)
+{
+    pthread_mutex_lock(&mapping);
+    io_uring_queue_exit(ring);
+    pthread_mutex_unlock(&mapping);
+}
+
 static bool submit(struct io_uring *ring, const lzt_drive_job *job, uint64_t n, uint64_t slot)
 {
     struct io_uring_sqe *e = io_uring_get_sqe(ring);
@@ -98,7 +119,7 @@ static lzt_status run_uring(lzt_drive_job *job, const char *path, lzt_error *err
     struct io_uring_cqe *cqe;
     uint64_t next = 0, in_flight = 0;
     int64_t result = 0;
-    int rc = io_uring_queue_init(job->depth, &ring, 0);
+    int rc = ring_init(&ring, job->depth);
     if (rc) return lzt_fail_os(err, LZT_ERR_STORAGE, -rc, path, "io_uring is refused");
     for (; next < job->depth && submit(&ring, job, next, next); next++) in_flight++;
     while (in_flight && rc >= 0) {
@@ -117,7 +138,7 @@ static lzt_status run_uring(lzt_drive_job *job, const char *path, lzt_error *err
             }
         }
     }
-    io_uring_queue_exit(&ring);
+    ring_exit(&ring);
     if (rc < 0) return lzt_fail_os(err, LZT_ERR_STORAGE, -rc, path, "io_uring");
     return result ? failed(job, path, result == INT64_MAX ? 0 : result, err) : LZT_OK;
 }
@@ -127,8 +148,8 @@ lzt_drive_engine lzt__drive_engine(void)
 {
 #ifdef LZT_HAVE_URING
     struct io_uring ring;
-    if (!io_uring_queue_init(4, &ring, 0)) {
-        io_uring_queue_exit(&ring);
+    if (!ring_init(&ring, 4)) {
+        ring_exit(&ring);
         return LZT_DRIVE_URING;
     }
 #endif
