@@ -1,7 +1,7 @@
 /* Arrow IPC files: whatever the bytes, opening ends with rows or an error that says something, and every row is a JSON
  * object or an error. */
-#include "data/arrow.h"
-#include "data/jsontree.h"
+#include "data/source/arrow.h"
+#include "base/jsontree.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
  * of the header's names and the record's fields, or an error where a quote is out of place or a field too many or too
  * few. */
 #include "base/text.h"
-#include "data/arrow.h"
-#include "data/jsontree.h"
-#include "data/rowfile.h"
+#include "data/source/arrow.h"
+#include "base/jsontree.h"
+#include "data/source/rowfile.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes src/data/unicode_tables.inc by asking the `tokenizers` package what it does with every code point.
+"""Makes src/data/tokenizer/unicode_tables.inc by asking the `tokenizers` package what it does with every code point.
 
-Usage: make_unicode_tables.py > src/data/unicode_tables.inc      (needs: pip install tokenizers==0.23.3)
+Usage: make_unicode_tables.py > src/data/tokenizer/unicode_tables.inc      (needs: pip install tokenizers==0.23.3)
 
 The package mixes Unicode versions: its regular expressions, its digit test, its word test and its normaliser each come
 from a library of another age. To agree with it to the last id, nothing here is taken from the Unicode files.

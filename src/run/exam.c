@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/os.h"
-#include "data/answer.h"
+#include "data/answer/answer.h"
 #include "lazytrain/tokenizer.h"
 
 #include <jansson.h>

@@ -1,0 +1,34 @@
+/* Inside a chat template: what rows of a dataset need beyond lazytrain/template.h. */
+#ifndef LZT_DATA_CHAT_H
+#define LZT_DATA_CHAT_H
+
+#include "data/template/jinja_eval.h"
+#include "lazytrain/template.h"
+#include "lazytrain/tokenizer.h"
+
+/* The arena in which the next conversation is to be made; everything in it goes away. */
+lzt__arena *lzt__chat_begin(lzt_template *chat);
+/* Renders messages (a list of dicts) with tools (NULL: none). */
+lzt_status lzt__chat_render(lzt_template *chat, const lzt__value *messages, const lzt__value *tools, bool prompt,
+                            lzt_rendered *rendered, lzt_error *err);
+/* How much the tokens of the rendered text count: trained[i] is the weight of token i, that of the message in whose
+ * turn it begins; 0: no loss. wanted: [message_count] weights of the messages, 0 for those that are not trained. all:
+ * whole turns are trained, headers included, and what belongs to no message; else what the assistant says in them. Once
+ * a rendering. messages: those that were rendered. Errors: LZT_ERR_DATA where a weight has no place in the text. */
+lzt_status lzt__chat_trained(lzt_template *chat, const lzt_encoding *tokens, const lzt__value *messages,
+                             const float *wanted, bool all, float *trained, lzt_error *err);
+/* The weight that a message's field `name` gives: a truth value or a number; None leaves *weight as it is. message: its
+ * number, from 1, for the error, which names where. */
+lzt_status lzt__chat_weight(const lzt__value *given, const char *name, uint32_t message, const char *where,
+                            float *weight, lzt_error *err);
+/* Fields of a message that say its weight, in the order in which they are read; NULL behind the last. */
+extern const char *const lzt__chat_weight_fields[];
+bool lzt__chat_is_assistant(const lzt__value *message);
+/* true when the template marks what is trained with {% generation %}. */
+bool lzt__chat_has_generation(const lzt_template *chat);
+const char *lzt__chat_where(const lzt_template *chat);
+/* Hash of all that a rendering depends on beside the conversation: the template's text, tokenizer_config.json, and for
+ * a template that asks for the time today's date. */
+void lzt__chat_fingerprint(const lzt_template *chat, uint64_t fingerprint[2]);
+
+#endif
