@@ -62,6 +62,7 @@ typedef struct lzt_problem {
     uint64_t *mandatory_bytes[2];           /* [N] gradients down (D2H), parameters up (H2D), in their own window */
     bool *locked_checkpoint;                /* [N + 1] */
     bool *locked_gpu;                       /* [N + 1] */
+    uint64_t overdrawn_bytes;               /* by which the GPU's budget, 0 then, is below zero: for what is missing */
 } lzt_problem;
 
 /* Zeroed arrays for layer_count layers, no locks, max_segment 1, bandwidths 1. Errors: USAGE (count), NO_MEMORY. */

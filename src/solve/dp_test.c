@@ -29,6 +29,7 @@ static void check_missing(lzt_problem *p, const lzt_solve_result *why)
     p->budget_bytes[why->resource] += why->missing_bytes;
     if (solve(p, boundary, &again) == LZT_PLAN_INFEASIBLE && p->lock_gpu && why->resource == LZT_TIER_GPU) {
         assert_int_not_equal(again.resource, LZT_TIER_GPU);
+        assert_non_null(strstr(why->way_out, "besides")); /* and it said so at once */
         check_missing(p, &again);
         return;
     }

@@ -27,6 +27,7 @@ static void explain_general(const lzt__solve_view *v, lzt_solve_result *result)
     }
     result->resource = LZT_TIER_GPU;
     result->missing_bytes = bytes[v->n] != UINT64_MAX && bytes[v->n] > budget ? bytes[v->n] - budget : 1;
+    result->missing_bytes += v->problem->overdrawn_bytes;
     snprintf(result->reason, sizeof result->reason,
              "the gpu activation budget is at least %" PRIu64
              " bytes short: the smallest set of checkpoints has %" PRIu64 " bytes, all tiers together hold %" PRIu64,

@@ -11,6 +11,7 @@
 #define GIB          1073741824.0
 #define BYTES_MAX    (UINT64_C(1) << 60)
 #define COUNT_MAX    (UINT64_C(1) << 40)
+#define DTYPE_MAX    UINT64_C(8) /* what a plan.json holds; as MS_MAX is of a layer */
 #define GIB_MAX      1e9
 #define MS_MAX       1e6
 #define GBPS_MAX     1e6
@@ -24,10 +25,10 @@ static lzt_status check_real(const char *name, double value, double min, double 
     return lzt_fail(err, LZT_ERR_USAGE, name, OUT_OF_RANGE, value, min, max);
 }
 
-static lzt_status check_count(const char *name, uint64_t value, lzt_error *err)
+static lzt_status check_count(const char *name, uint64_t value, uint64_t max, lzt_error *err)
 {
-    if (value >= 1 && value <= COUNT_MAX) return LZT_OK;
-    return lzt_fail(err, LZT_ERR_USAGE, name, "is %" PRIu64 ", must be 1 to %" PRIu64, value, COUNT_MAX);
+    if (value >= 1 && value <= max) return LZT_OK;
+    return lzt_fail(err, LZT_ERR_USAGE, name, "is %" PRIu64 ", must be 1 to %" PRIu64, value, max);
 }
 
 static lzt_status check_options(const lzt_source_options *o, lzt_error *err)
@@ -60,11 +61,17 @@ static lzt_status check_options(const lzt_source_options *o, lzt_error *err)
     lzt_status status = LZT_OK;
     for (size_t i = 0; !status && i < sizeof reals / sizeof *reals; i++)
         status = check_real(reals[i].name, reals[i].value, reals[i].min, reals[i].max, err);
-    if (!status) status = check_count("--batch-size", o->batch_size, err);
-    if (!status) status = check_count("--max-seq-len", o->max_seq_len, err);
-    if (!status) status = check_count("--dtype-bytes", o->dtype_bytes, err);
-    if (!status) status = check_count("--baseline-checkpoint-interval", o->baseline_checkpoint_interval, err);
-    if (!status) status = check_count("--max-segment-layers", o->max_segment_layers, err);
+    double linear_ms = o->layer_recompute_ms * o->linear_recompute_ratio;
+    if (!status && linear_ms > MS_MAX)
+        status = lzt_fail(err, LZT_ERR_USAGE, "--linear-recompute-ratio",
+                          "is %g, which makes a linear-attention layer take %g ms, must be at most %g",
+                          o->linear_recompute_ratio, linear_ms, MS_MAX);
+    if (!status) status = check_count("--batch-size", o->batch_size, COUNT_MAX, err);
+    if (!status) status = check_count("--max-seq-len", o->max_seq_len, COUNT_MAX, err);
+    if (!status) status = check_count("--dtype-bytes", o->dtype_bytes, DTYPE_MAX, err);
+    if (!status)
+        status = check_count("--baseline-checkpoint-interval", o->baseline_checkpoint_interval, COUNT_MAX, err);
+    if (!status) status = check_count("--max-segment-layers", o->max_segment_layers, COUNT_MAX, err);
     return status;
 }
 
@@ -98,6 +105,7 @@ static lzt_status set_boundaries(const lzt_model_info *model, const lzt_source_o
     uint64_t baseline = (p->layer_count / o->baseline_checkpoint_interval + 1) * bytes;
     uint64_t have = gib(o->peak_cap_gib) + baseline, taken = gib(o->baseline_peak_gib);
     p->budget_bytes[LZT_TIER_GPU] = have > taken ? have - taken : 0;
+    p->overdrawn_bytes = taken > have ? taken - have : 0;
     p->budget_bytes[LZT_TIER_CPU] = gib(o->cpu_activation_budget_gib);
     p->budget_bytes[LZT_TIER_NVME] = o->enable_nvme_offload ? gib(o->nvme_activation_budget_gib) : 0;
     return LZT_OK;

@@ -283,6 +283,72 @@ static void test_infeasible(void **unused)
     assert_null(plan.boundary);
 }
 
+/* A baseline whose own peak leaves less than nothing: what is missing is counted from there, to the byte. */
+static void test_overdrawn(void **unused)
+{
+    (void)unused;
+    lzt_model_info model = qwen27b(64);
+    lzt_solve_options solve = LZT_SOLVE_OPTIONS_INIT;
+    lzt_source_options o = source_command(14);
+    lzt_solve_result result;
+    lzt_plan plan;
+    o.peak_cap_gib = 40;
+    assert_int_equal(lzt_source_plan(&model, &o, &solve, &plan, &result, NULL), 0);
+    assert_int_equal(result.status, LZT_PLAN_INFEASIBLE);
+    assert_int_equal(result.resource, LZT_TIER_GPU);
+    /* 60.4 GiB - 40 GiB - 17 boundaries below zero, and both ends */
+    assert_int_equal(result.missing_bytes, UINT64_C(64854006170) - (UINT64_C(40) << 30) - 15 * UINT64_C(754974720));
+    if (!strstr(result.reason, "bytes below zero")) fail_msg("\"%s\"", result.reason);
+    double cap = o.peak_cap_gib;
+    for (uint64_t less = 0; less < 2; less++) {
+        o.peak_cap_gib = cap + (double)(result.missing_bytes - less) / 1073741824.0;
+        lzt_solve_result again;
+        assert_int_equal(lzt_source_plan(&model, &o, &solve, &plan, &again, NULL), 0);
+        assert_int_equal(again.status, less ? LZT_PLAN_INFEASIBLE : LZT_PLAN_OPTIMAL);
+        if (less) assert_int_equal(again.missing_bytes, 1);
+        lzt_plan_fini(&plan);
+    }
+}
+
+/* Options that are taken give a plan that can be read again; those beyond are refused by name. */
+static void test_extremes(void **unused)
+{
+    (void)unused;
+    static const struct {
+        uint64_t dtype_bytes;
+        double layer_ms, ratio;
+        const char *refused;
+    } cases[] = {{8, 20, 0.7, NULL},
+                 {9, 20, 0.7, "--dtype-bytes"},
+                 {2, 1e6, 1, NULL},
+                 {2, 20, 5e4, NULL},
+                 {2, 20, 5.1e4, "--linear-recompute-ratio"}};
+    lzt_model_info model = qwen27b(64);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[] = "/tmp/lzt_extremes_XXXXXX";
+        lzt_solve_options solve = LZT_SOLVE_OPTIONS_INIT;
+        lzt_source_options o = source_command(400);
+        lzt_solve_result result;
+        lzt_error err = {0};
+        lzt_plan plan, again;
+        o.dtype_bytes = cases[i].dtype_bytes;
+        o.layer_recompute_ms = cases[i].layer_ms;
+        o.linear_recompute_ratio = cases[i].ratio;
+        lzt_status status = lzt_source_plan(&model, &o, &solve, &plan, &result, &err);
+        assert_int_equal(status, cases[i].refused ? LZT_ERR_USAGE : LZT_OK);
+        if (cases[i].refused) assert_string_equal(err.where, cases[i].refused);
+        if (status) continue;
+        assert_int_equal(result.status, LZT_PLAN_OPTIMAL);
+        close(mkstemp(path));
+        assert_int_equal(lzt_plan_write(path, &plan, NULL), 0);
+        if (lzt_plan_read(path, &again, &err)) fail_msg("%s: %s", err.where, err.message);
+        assert_int_equal(again.objective_ps, plan.objective_ps);
+        unlink(path);
+        lzt_plan_fini(&again);
+        lzt_plan_fini(&plan);
+    }
+}
+
 static void test_speed_shapes(void **unused)
 {
     (void)unused;
@@ -310,6 +376,7 @@ int main(void)
         cmocka_unit_test(test_derived_inputs),    cmocka_unit_test(test_reference_locks),
         cmocka_unit_test(test_own_reference),     cmocka_unit_test(test_bad_reference),
         cmocka_unit_test(test_not_overlap_aware), cmocka_unit_test(test_infeasible),
+        cmocka_unit_test(test_overdrawn),         cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_speed_shapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

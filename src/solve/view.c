@@ -115,7 +115,19 @@ static uint64_t slots_of(const lzt__solve_view *v, lzt_tier tier)
 static uint64_t missing_for(const lzt__solve_view *v, lzt_tier tier, uint64_t slots)
 {
     uint64_t wanted = slots * v->problem->boundary_bytes[0], budget = v->problem->budget_bytes[tier];
-    return wanted > budget ? wanted - budget : 0;
+    uint64_t missing = wanted > budget ? wanted - budget : 0;
+    return missing && tier == LZT_TIER_GPU ? missing + v->problem->overdrawn_bytes : missing;
+}
+
+/* With the GPU's set locked, what is short beside it is short whatever the GPU gets. */
+static void explain_beside(const lzt__solve_view *v, const need *n, uint64_t off_max, lzt_solve_result *result)
+{
+    uint64_t wanted = n->interior_min + 2, have = n->gpu_locked + off_max;
+    if (!v->problem->lock_gpu || wanted <= have) return;
+    snprintf(result->way_out, sizeof result->way_out,
+             "besides, %" PRIu64 " bytes more of cpu, or %" PRIu64 " of nvme, are needed for the others",
+             missing_for(v, LZT_TIER_CPU, slots_of(v, LZT_TIER_CPU) + wanted - have),
+             missing_for(v, LZT_TIER_NVME, slots_of(v, LZT_TIER_NVME) + wanted - have));
 }
 
 /* The GPU's own minimum does not fit, whatever the other tiers hold. */
@@ -132,6 +144,11 @@ static bool explain_gpu(const lzt__solve_view *v, const need *n, lzt_solve_resul
              " bytes must stay on the gpu (%s), it holds %" PRIu64,
              result->missing_bytes, wanted, v->problem->boundary_bytes[0],
              v->problem->lock_gpu ? "the reference's" : "both ends, and what the other tiers cannot hold", slots);
+    size_t used = strlen(result->reason);
+    if (v->problem->overdrawn_bytes)
+        snprintf(result->reason + used, sizeof result->reason - used, " and is %" PRIu64 " bytes below zero",
+                 v->problem->overdrawn_bytes);
+    explain_beside(v, n, off_max, result);
     return false;
 }
 
