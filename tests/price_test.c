@@ -214,6 +214,32 @@ static void test_lacking(void **state)
     lzt_program_destroy(program);
 }
 
+static void test_not_believed(void **state)
+{
+    fixture *f = *state;
+    lzt_error err = {0};
+    lzt_program *program = compile(f, LZT_VARIANT_SINGLE, true);
+    double *seconds = calloc(lzt_program_get_info(program)->task_count, sizeof *seconds);
+    fill(f, program);
+    check(lzt_price_tasks(program, &f->price, seconds, &err), &err);
+    for (uint64_t i = 0; i < f->profile.measurement_count; i++) {
+        lzt_measurement *m = &f->profile.measurement[i], before = *m;
+        double beyond = m->kind == LZT_MEASURE_TIME ? 1e15 : 1e-15;
+        m->min = m->median = m->max = beyond;
+        assert_int_equal(lzt_price_tasks(program, &f->price, seconds, &err), LZT_ERR_USAGE);
+        assert_non_null(strstr(err.message, m->name));
+        assert_non_null(strstr(err.message, "not believed"));
+        *m = before;
+    }
+    lzt_contention c;
+    put(&f->profile, LZT_MEASURE_TIME, "overlap.compute", 0, 1e-9);
+    put(&f->profile, LZT_MEASURE_TIME, "overlap.compute.h2d", 0, 1e-3);
+    assert_int_equal(lzt_price_contention(&f->profile, &c, &err), LZT_ERR_USAGE);
+    assert_non_null(strstr(err.message, "overlap.compute.h2d is 1e+06 times"));
+    free(seconds);
+    lzt_program_destroy(program);
+}
+
 static void test_contention(void **state)
 {
     fixture *f = *state;
@@ -279,6 +305,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_exact, set_up, tear_down),
                                        cmocka_unit_test_setup_teardown(test_between_sizes, set_up, tear_down),
                                        cmocka_unit_test_setup_teardown(test_lacking, set_up, tear_down),
+                                       cmocka_unit_test_setup_teardown(test_not_believed, set_up, tear_down),
                                        cmocka_unit_test_setup_teardown(test_contention, set_up, tear_down),
                                        cmocka_unit_test_setup_teardown(test_step, set_up, tear_down),
                                        cmocka_unit_test_setup_teardown(test_flops, set_up, tear_down)};

@@ -34,6 +34,11 @@
 extern "C" {
 #endif
 
+/* A profile that gives a task more seconds, or makes a lane more times slower beside another, is refused: what is added
+ * up from it would mean nothing, and pass what clocks and plans hold. */
+#define LZT_PRICE_SECONDS_MAX  1e4
+#define LZT_PRICE_SLOWDOWN_MAX 1e3
+
 typedef struct lzt_price_options {
     uint64_t struct_bytes;
     const lzt_profile *profile;  /* not needed to name entries */

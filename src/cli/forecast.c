@@ -28,6 +28,12 @@ typedef struct forecaster {
     timeline *line; /* NULL: no trace is wanted */
 } forecaster;
 
+/* What a trace can hold: three centuries. */
+static uint64_t ns_of(double seconds)
+{
+    return seconds < 1e10 ? (uint64_t)(seconds * 1e9) : UINT64_C(10000000000000000000);
+}
+
 static lzt_status append(timeline *line, const lzt_program_info *p, const double *start, const double *end,
                          lzt_error *err)
 {
@@ -35,9 +41,8 @@ static lzt_status append(timeline *line, const lzt_program_info *p, const double
     if (!grown) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a trace of %u tasks", p->task_count);
     line->event = grown;
     for (uint32_t i = 0; i < p->task_count; i++)
-        grown[line->event_count++] =
-            (lzt_trace_event){p->task[i].lane, p->task[i].name, (uint64_t)((line->seconds + start[i]) * 1e9),
-                              (uint64_t)((line->seconds + end[i]) * 1e9)};
+        grown[line->event_count++] = (lzt_trace_event){p->task[i].lane, p->task[i].name,
+                                                       ns_of(line->seconds + start[i]), ns_of(line->seconds + end[i])};
     return LZT_OK;
 }
 

@@ -321,7 +321,8 @@ lzt_status lzt__step_costs(const lzt_step_plan_options *o, lzt_step_model *m, lz
         memcpy(m->machine, machine, length);
         status = take_all(o, &a, &b, layout, m, err);
     }
-    if (!status) status = lzt_step_model_validate(m, err);
+    if (!status && (status = lzt_step_model_validate(m, err)))
+        lzt_hint(err, "in picoseconds or bytes; by this profile a part of the step is more than a plan holds");
     lzt_state_layout_destroy(layout);
     lzt_plan_fini(&a);
     lzt_plan_fini(&b);

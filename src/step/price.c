@@ -212,6 +212,13 @@ static lzt_status lacks(const lzt_measurement *m, const lzt_task *t, const lzt_p
                     (unsigned long long)(o->tokens / documents), dtype_text(t->dtype));
 }
 
+static lzt_status disbelieve(const lzt_measurement *m, double seconds, const char *task, lzt_error *err)
+{
+    lzt_fail(err, LZT_ERR_USAGE, "profile", "by its %s \"%s\", %s takes %.3g s; more than %g is not believed",
+             m->kind == LZT_MEASURE_RATE ? "rate" : "time", m->name, task, seconds, LZT_PRICE_SECONDS_MAX);
+    return lzt_hint(err, "correct it, or measure it anew with lazytrain probe");
+}
+
 static bool is_layer(const lzt_task *t)
 {
     return t->op == LZT_OP_LAYER_FWD || t->op == LZT_OP_LAYER_BWD;
@@ -247,9 +254,10 @@ lzt_status lzt_price_tasks(const lzt_program *program, const lzt_price_options *
         const lzt_task *t = &p->task[i];
         lzt_measurement m;
         seconds[i] = 0;
-        if (!lzt_price_entry(p, t, &o, &m) || lzt_price_seconds(o.profile, m.kind, m.name, m.size, &seconds[i]))
-            continue;
-        status = is_layer(t) ? price_flops(t, &o, &seconds[i], err) : lacks(&m, t, &o, err);
+        if (!lzt_price_entry(p, t, &o, &m)) continue;
+        if (!lzt_price_seconds(o.profile, m.kind, m.name, m.size, &seconds[i]))
+            status = is_layer(t) ? price_flops(t, &o, &seconds[i], err) : lacks(&m, t, &o, err);
+        if (!status && !(seconds[i] <= LZT_PRICE_SECONDS_MAX)) status = disbelieve(&m, seconds[i], t->name, err);
     }
     return status;
 }
@@ -259,6 +267,9 @@ lzt_status lzt_price_contention(const lzt_profile *profile, lzt_contention *c, l
     char name[64];
     *c = (lzt_contention){0};
     lzt_price_seconds(profile, LZT_MEASURE_TIME, "handover", 0, &c->handover_seconds);
+    if (!(c->handover_seconds <= LZT_PRICE_SECONDS_MAX))
+        return disbelieve(&(lzt_measurement){.kind = LZT_MEASURE_TIME, .name = "handover"}, c->handover_seconds,
+                          "a hand-over", err);
     for (int a = 0; a < LZT_LANE_COUNT; a++)
         for (int b = 0; b < LZT_LANE_COUNT; b++) {
             double alone = 0, beside = 0;
@@ -272,6 +283,11 @@ lzt_status lzt_price_contention(const lzt_profile *profile, lzt_contention *c, l
                 return lzt_hint(err, "lazytrain probe measures both");
             }
             if (beside > alone) c->slowdown[a][b] = beside / alone;
+            if (c->slowdown[a][b] > LZT_PRICE_SLOWDOWN_MAX)
+                return lzt_fail(err, LZT_ERR_USAGE, "profile",
+                                "overlap.%s.%s is %.3g times the same work alone; more than %g is not believed",
+                                lzt_lane_name((lzt_lane)a), lzt_lane_name((lzt_lane)b), c->slowdown[a][b],
+                                LZT_PRICE_SLOWDOWN_MAX);
         }
     return LZT_OK;
 }
