@@ -164,6 +164,11 @@ LZT_EXPORT lzt_status lzt_plan_match(const lzt_plan *plan, const lzt_model_info 
 LZT_EXPORT lzt_status lzt_plan_check(const lzt_plan *plan, lzt_violation_fn *note, void *arg,
                                      lzt_evaluation *evaluation, lzt_error *err);
 
+/* What a plan must hold before it is run, simulated or followed: its problem's constraints, or the ends where it has
+ * none. What it states of times and peaks may be out of date, as after an edit. Errors: LZT_ERR_USAGE, with where and
+ * the first constraint that it breaks. */
+LZT_EXPORT lzt_status lzt_plan_require(const lzt_plan *plan, const char *where, lzt_error *err);
+
 /* What `lazytrain plan` prints of a plan with a problem: every row of the source's result tables. explain adds, for
  * any plan, the boundaries by tier and what a person needs to check it by hand: budgets and use, and what each window
  * of each pool carries when transfers run as early as they can. *text is NUL-terminated; the caller frees it. */

@@ -53,18 +53,21 @@ static lzt_status run(const lzt_args *args, lzt_error *err)
 {
     lzt_plan plan;
     char *text = NULL;
+    const char *path = lzt_args_text(args, "PLAN");
     lzt_status status = check_options(args, err);
-    if (!status) status = lzt_plan_read(lzt_args_text(args, "PLAN"), &plan, err);
+    if (!status) status = lzt_plan_read(path, &plan, err);
     if (status) return status;
     if (lzt_args_given(args, "html")) {
         status = lzt_plan_report(&plan, lzt_args_text(args, "html"), err);
         if (!status) printf("%s\n", lzt_args_text(args, "html"));
     } else if (lzt_args_flag(args, "objects")) {
-        status = explain_objects(args, &plan, err);
+        status = lzt_plan_require(&plan, path, err); /* nothing to follow in a step that may not run */
+        if (!status) status = explain_objects(args, &plan, err);
     } else {
         status = lzt_plan_explain(&plan, &text, err);
         if (!status) fputs(text, stdout);
     }
+    if (!status) status = lzt_plan_require(&plan, path, err); /* shown, so that its fault is seen, and refused */
     free(text);
     lzt_plan_fini(&plan);
     return status;
@@ -79,7 +82,8 @@ const lzt_command lzt_command_explain = {
                "blocks that run layers again, and what every window of every pool carries.\n\n"
                "With --objects the plan is compiled, and every object of the step is followed: a boundary that goes to "
                "the host and comes back is one object in three places. The sums at the end are what a run counts: "
-               "bytes on each link, peaks, layer forwards.",
+               "bytes on each link, peaks, layer forwards.\n\n"
+               "A plan that breaks a constraint is printed all the same, and the exit is 2.",
     .option = options,
     .option_count = LZT_COUNT(options),
     .run = run};

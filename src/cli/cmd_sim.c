@@ -102,6 +102,7 @@ static lzt_status simulate(const lzt_args *args, lzt_session *s, const lzt_profi
     lzt_status status = lzt_session_open_config(s, lzt_args_text(args, "model"), err);
     if (!status) status = lzt_plan_read(lzt_args_text(args, "plan"), &s->plan, err);
     if (!status) status = lzt_plan_match(&s->plan, s->info, err);
+    if (!status) status = lzt_plan_require(&s->plan, lzt_args_text(args, "plan"), err);
     if (status) return status;
     const lzt_numerics n = s->plan.numerics;
     uint64_t rows =

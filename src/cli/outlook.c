@@ -169,23 +169,13 @@ static lzt_status check_caps(const lzt_session *s, const lzt_outlook *o, lzt_err
     return LZT_OK;
 }
 
-static void keep_first(void *arg, const char *line)
-{
-    char *first = arg;
-    if (!first[0]) snprintf(first, 256, "%s", line);
-}
-
 lzt_status lzt_outlook_source(lzt_session *s, lzt_outlook *o, lzt_error *err)
 {
     lzt_evaluation e;
-    char first[256] = "";
     const lzt_plan *plan = &s->plan;
-    lzt_status status = lzt_plan_check(plan, keep_first, first, &e, err);
+    lzt_status status = lzt_plan_require(plan, s->config->memory.plan, err);
+    if (!status) status = lzt_problem_check(plan->problem, plan->boundary, NULL, NULL, &e, err);
     if (status) return status;
-    if (e.violation_count) {
-        lzt_fail(err, LZT_ERR_USAGE, s->config->memory.plan, "the plan breaks a constraint: %s", first);
-        return lzt_hint(err, "lazytrain check %s lists them", s->config->memory.plan);
-    }
     uint64_t unused = plan->problem->budget_bytes[LZT_TIER_GPU] - e.used_bytes[LZT_TIER_GPU];
     o->device_bytes = (uint64_t)llround(plan->source.peak_cap_gib * GIB) - unused;
     o->nvme_bytes = o->spill_bytes_a_step = e.used_bytes[LZT_TIER_NVME];

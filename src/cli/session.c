@@ -330,6 +330,7 @@ lzt_status lzt_session_read_plan(lzt_session *s, const char *path, lzt_error *er
 {
     lzt_status status = lzt_plan_read(path, &s->plan, err);
     if (!status) status = lzt_plan_match(&s->plan, s->info, err);
+    if (!status) status = lzt_plan_require(&s->plan, path, err);
     if (status) return status;
     const lzt_numerics *theirs = &s->plan.numerics, *ours = &s->numerics;
     if (theirs->micro_batch_tokens < ours->micro_batch_tokens) {

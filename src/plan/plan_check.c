@@ -59,11 +59,47 @@ static void check_step(const lzt_plan *plan, lzt_violation_fn *note, void *arg, 
     violate(note, arg, e, line);
 }
 
+/* What the file states of itself: a bound is at most the objective of any placement, so of the one it was stated with.
+ */
+static void check_stated(const lzt_plan *plan, lzt_violation_fn *note, void *arg, lzt_evaluation *e)
+{
+    char line[256];
+    bool solved = plan->status == LZT_PLAN_OPTIMAL || plan->status == LZT_PLAN_FEASIBLE;
+    if (!solved || plan->bound_ps <= plan->objective_ps) return;
+    snprintf(line, sizeof line, "bound_ms is %.5f, more than objective_ms, which is %.5f", lzt_ms(plan->bound_ps),
+             lzt_ms(plan->objective_ps));
+    violate(note, arg, e, line);
+}
+
 lzt_status lzt_plan_check(const lzt_plan *plan, lzt_violation_fn *note, void *arg, lzt_evaluation *e, lzt_error *err)
 {
     assert(plan->boundary);
-    if (plan->problem) return lzt_problem_check(plan->problem, plan->boundary, note, arg, e, err);
-    check_placement(plan, note, arg, e);
+    lzt_status status = LZT_OK;
+    if (plan->problem) status = lzt_problem_check(plan->problem, plan->boundary, note, arg, e, err);
+    if (status) return status;
+    if (!plan->problem) check_placement(plan, note, arg, e);
     if (plan->step) check_step(plan, note, arg, e);
+    check_stated(plan, note, arg, e);
     return LZT_OK;
+}
+
+static void keep_first(void *arg, const char *line)
+{
+    char *first = arg;
+    if (!first[0]) snprintf(first, 256, "%s", line);
+}
+
+lzt_status lzt_plan_require(const lzt_plan *plan, const char *where, lzt_error *err)
+{
+    lzt_evaluation e;
+    lzt_status status = LZT_OK;
+    char first[256] = "";
+    assert(plan->boundary);
+    if (plan->problem)
+        status = lzt_problem_check(plan->problem, plan->boundary, keep_first, first, &e, err);
+    else
+        check_placement(plan, keep_first, first, &e);
+    if (status || !e.violation_count) return status;
+    lzt_fail(err, LZT_ERR_USAGE, where, "the plan breaks a constraint: %s", first);
+    return lzt_hint(err, "lazytrain check %s lists them", where);
 }

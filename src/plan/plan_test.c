@@ -98,6 +98,42 @@ static void test_round_trip(void **unused)
     lzt_plan_fini(&back);
 }
 
+static uint64_t violations(const lzt_plan *plan)
+{
+    lzt_evaluation e;
+    assert_int_equal(lzt_plan_check(plan, NULL, NULL, &e, NULL), 0);
+    return e.violation_count;
+}
+
+/* What may be followed is what keeps the constraints; what a file says of itself must at least be possible. */
+static void test_require(void **unused)
+{
+    (void)unused;
+    lzt_plan plan;
+    lzt_error err = {0};
+    make(&plan);
+    assert_int_equal(violations(&plan), 0);
+    assert_int_equal(lzt_plan_require(&plan, "x.json", &err), 0);
+    plan.bound_ps = plan.objective_ps;
+    assert_int_equal(violations(&plan), 0);
+    plan.bound_ps++; /* no placement can be better than a bound */
+    assert_int_equal(violations(&plan), 1);
+    assert_int_equal(lzt_plan_require(&plan, "x.json", &err), 0);
+    plan.problem->budget_bytes[LZT_TIER_GPU] = 299;
+    assert_int_equal(violations(&plan), 2);
+    assert_int_equal(lzt_plan_require(&plan, "x.json", &err), LZT_ERR_USAGE);
+    assert_string_equal(err.where, "x.json");
+    assert_non_null(strstr(err.message, "gpu holds 300 bytes, its budget is 299"));
+    lzt_problem_fini(plan.problem);
+    free(plan.problem);
+    plan.problem = NULL;
+    assert_int_equal(lzt_plan_require(&plan, "x.json", &err), 0);
+    plan.boundary[LAYERS] = LZT_TIER_CPU;
+    assert_int_equal(lzt_plan_require(&plan, "x.json", &err), LZT_ERR_USAGE);
+    assert_non_null(strstr(err.message, "the ends stay on the gpu"));
+    lzt_plan_fini(&plan);
+}
+
 static void test_files(void **unused)
 {
     (void)unused;
@@ -222,10 +258,8 @@ static void test_baseline(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_baseline),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_require),  cmocka_unit_test(test_files),
+        cmocka_unit_test(test_malformed),  cmocka_unit_test(test_baseline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
