@@ -40,45 +40,12 @@ __attribute__((format(printf, 3, 4))) static void row(FILE *out, const char *nam
     fputc('\n', out);
 }
 
-/* "[0, 18, 19]": the boundaries in a tier. */
-static void put_tier_list(FILE *out, const char *name, const lzt_plan *plan, lzt_tier tier)
+/* A row that lists what lies at the tier. */
+static void put_at(FILE *out, const char *name, const lzt_tier *at, uint64_t count, lzt_tier tier)
 {
-    const char *comma = "";
-    fprintf(out, "%-38s [", name);
-    for (uint64_t i = 0; i <= plan->layer_count; i++) {
-        if (plan->boundary[i] != tier) continue;
-        fprintf(out, "%s%" PRIu64, comma, i);
-        comma = ", ";
-    }
-    fprintf(out, "]\n");
-}
-
-static void put_layer_list(FILE *out, const char *name, const bool *set, uint64_t count)
-{
-    const char *comma = "";
-    fprintf(out, "%-38s [", name);
-    for (uint64_t i = 0; i < count; i++) {
-        if (!set[i]) continue;
-        fprintf(out, "%s%" PRIu64, comma, i);
-        comma = ", ";
-    }
-    fprintf(out, "]\n");
-}
-
-/* The layers whose internals are at the tier. */
-static void put_internals(FILE *out, const char *name, const lzt_plan *plan, lzt_tier tier, bool always)
-{
-    const char *comma = "";
-    uint64_t count = 0;
-    for (uint64_t l = 0; l < plan->layer_count; l++) count += plan->internals[l] == tier;
-    if (!count && !always) return;
-    fprintf(out, "%-38s [", name);
-    for (uint64_t l = 0; l < plan->layer_count; l++) {
-        if (plan->internals[l] != tier) continue;
-        fprintf(out, "%s%" PRIu64, comma, l);
-        comma = ", ";
-    }
-    fprintf(out, "]\n");
+    fprintf(out, "%-38s ", name);
+    lzt__plan_put_at(out, at, count, tier);
+    fputc('\n', out);
 }
 
 static void put_rank(FILE *out, const lzt_plan_source *s)
@@ -172,10 +139,10 @@ static void put_traffic(FILE *out, const lzt_plan *plan)
 
 static void put_lists(FILE *out, const lzt_plan *plan)
 {
-    put_tier_list(out, "GPU boundaries", plan, LZT_TIER_GPU);
-    put_tier_list(out, "CPU boundaries", plan, LZT_TIER_CPU);
-    put_tier_list(out, "NVMe boundaries", plan, LZT_TIER_NVME);
-    put_tier_list(out, "Recompute boundaries", plan, LZT_TIER_RECOMPUTE);
+    put_at(out, "GPU boundaries", plan->boundary, plan->layer_count + 1, LZT_TIER_GPU);
+    put_at(out, "CPU boundaries", plan->boundary, plan->layer_count + 1, LZT_TIER_CPU);
+    put_at(out, "NVMe boundaries", plan->boundary, plan->layer_count + 1, LZT_TIER_NVME);
+    put_at(out, "Recompute boundaries", plan->boundary, plan->layer_count + 1, LZT_TIER_RECOMPUTE);
 }
 
 static void put_budgets(FILE *out, const lzt_plan *plan, const lzt_evaluation *e)
@@ -246,10 +213,15 @@ static void put_step_plan(FILE *out, const lzt_plan *plan, const lzt_evaluation 
     row(out, "Boundaries gpu / cpu / nvme / recompute", "%" PRIu64 " / %" PRIu64 " / %" PRIu64 " / %" PRIu64,
         e->count[0], e->count[1], e->count[2], e->count[3]);
     put_lists(out, plan);
-    put_internals(out, "Layers whose internals stay", plan, LZT_TIER_GPU, true);
-    put_internals(out, "Layers whose internals go to the host", plan, LZT_TIER_CPU, false);
-    put_internals(out, "Layers whose internals go to nvme", plan, LZT_TIER_NVME, false);
-    put_layer_list(out, "Layers whose weights stay", plan->weights, plan->layer_count);
+    put_at(out, "Layers whose internals stay", plan->internals, plan->layer_count, LZT_TIER_GPU);
+    for (int t = LZT_TIER_CPU; t <= LZT_TIER_NVME; t++)
+        if (lzt__plan_any_at(plan->internals, plan->layer_count, (lzt_tier)t))
+            put_at(out,
+                   t == LZT_TIER_CPU ? "Layers whose internals go to the host" : "Layers whose internals go to nvme",
+                   plan->internals, plan->layer_count, (lzt_tier)t);
+    fprintf(out, "%-38s ", "Layers whose weights stay");
+    lzt__plan_put_set(out, plan->weights, plan->layer_count);
+    fputc('\n', out);
     row(out, "Head weights stay", "%s", plan->head_weights ? "yes" : "no");
     row(out, "Prefetched layers / gradient slots", "%" PRIu64 " / %" PRIu64, plan->prefetch_layers,
         plan->gradient_slots);

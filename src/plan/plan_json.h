@@ -31,6 +31,10 @@
 void lzt__plan_put_ms(FILE *out, uint64_t ps);
 void lzt__plan_put_array(FILE *out, const char *indent, const uint64_t *value, uint64_t count, bool is_ms);
 void lzt__plan_put_text(FILE *out, const char *text);
+/* "[0, 3]": where set[] is true; what lies at the tier; whether anything does. */
+void lzt__plan_put_set(FILE *out, const bool *set, uint64_t count);
+void lzt__plan_put_at(FILE *out, const lzt_tier *at, uint64_t count, lzt_tier tier);
+bool lzt__plan_any_at(const lzt_tier *at, uint64_t count, lzt_tier tier);
 /* plan_read.c: the way back. */
 uint64_t lzt__plan_member_ps(const lzt__json_node *node, const char *key, double max_ms);
 void lzt__plan_read_numbers(const lzt__json_node *list, uint64_t *value, uint64_t count, bool is_ms);

@@ -56,33 +56,42 @@ void lzt__plan_put_array(FILE *out, const char *indent, const uint64_t *value, u
     fputc(']', out);
 }
 
-/* The layers whose internals are at the tier. */
-static void put_internals(FILE *out, const char *key, const lzt_plan *plan, lzt_tier tier, bool always)
+static void put_index(FILE *out, uint64_t index, bool *first)
 {
-    const char *comma = "";
-    uint64_t count = 0;
-    for (uint64_t l = 0; l < plan->layer_count; l++) count += plan->internals[l] == tier;
-    if (!count && !always) return;
-    fprintf(out, ",\n  \"%s\": [", key);
-    for (uint64_t l = 0; l < plan->layer_count; l++) {
-        if (plan->internals[l] != tier) continue;
-        fprintf(out, "%s%" PRIu64, comma, l);
-        comma = ", ";
-    }
+    fprintf(out, *first ? "%" PRIu64 : ", %" PRIu64, index);
+    *first = false;
+}
+
+void lzt__plan_put_set(FILE *out, const bool *set, uint64_t count)
+{
+    bool first = true;
+    fputc('[', out);
+    for (uint64_t i = 0; i < count; i++)
+        if (set[i]) put_index(out, i, &first);
     fputc(']', out);
 }
 
-/* The indices at which set[] is true. */
-static void put_indices(FILE *out, const bool *set, uint64_t count)
+void lzt__plan_put_at(FILE *out, const lzt_tier *at, uint64_t count, lzt_tier tier)
 {
-    const char *comma = "";
+    bool first = true;
     fputc('[', out);
-    for (uint64_t i = 0; i < count; i++) {
-        if (!set[i]) continue;
-        fprintf(out, "%s%" PRIu64, comma, i);
-        comma = ", ";
-    }
+    for (uint64_t i = 0; i < count; i++)
+        if (at[i] == tier) put_index(out, i, &first);
     fputc(']', out);
+}
+
+bool lzt__plan_any_at(const lzt_tier *at, uint64_t count, lzt_tier tier)
+{
+    for (uint64_t i = 0; i < count; i++)
+        if (at[i] == tier) return true;
+    return false;
+}
+
+/* The layers whose internals are at the tier. */
+static void put_internals(FILE *out, const char *key, const lzt_plan *plan, lzt_tier tier)
+{
+    fprintf(out, ",\n  \"%s\": ", key);
+    lzt__plan_put_at(out, plan->internals, plan->layer_count, tier);
 }
 
 static void put_numerics(FILE *out, const lzt_numerics *n)
@@ -124,11 +133,12 @@ static void put_placement(FILE *out, const lzt_plan *plan)
         fprintf(out, "%s\n    {\"index\": %" PRIu64 ", \"tier\": \"%s\"}", i ? "," : "", i,
                 lzt_tier_name(plan->boundary[i]));
     fprintf(out, "\n  ]");
-    put_internals(out, "internals", plan, LZT_TIER_GPU, true);
-    put_internals(out, "internals_cpu", plan, LZT_TIER_CPU, false);
-    put_internals(out, "internals_nvme", plan, LZT_TIER_NVME, false);
+    put_internals(out, "internals", plan, LZT_TIER_GPU);
+    for (int t = LZT_TIER_CPU; t <= LZT_TIER_NVME; t++)
+        if (lzt__plan_any_at(plan->internals, plan->layer_count, (lzt_tier)t))
+            put_internals(out, t == LZT_TIER_CPU ? "internals_cpu" : "internals_nvme", plan, (lzt_tier)t);
     fprintf(out, ",\n  \"weights\": ");
-    put_indices(out, plan->weights, plan->layer_count);
+    lzt__plan_put_set(out, plan->weights, plan->layer_count);
     fprintf(out,
             ",\n  \"head_weights\": %s,\n  \"prefetch_layers\": %" PRIu64 ",\n  \"gradient_slots\": %" PRIu64 ",\n",
             plan->head_weights ? "true" : "false", plan->prefetch_layers, plan->gradient_slots);
@@ -178,9 +188,9 @@ static void put_problem(FILE *out, const lzt_problem *p)
     fprintf(out, ",\n    \"penalty_ms\": ");
     lzt__plan_put_ms(out, p->penalty_ps);
     fprintf(out, ",\n    \"lock_edges\": %s,\n    \"locked_checkpoints\": ", p->lock_edges ? "true" : "false");
-    put_indices(out, p->locked_checkpoint, n + 1);
+    lzt__plan_put_set(out, p->locked_checkpoint, n + 1);
     fprintf(out, ",\n    \"lock_gpu\": %s,\n    \"locked_gpu\": ", p->lock_gpu ? "true" : "false");
-    put_indices(out, p->locked_gpu, n + 1);
+    lzt__plan_put_set(out, p->locked_gpu, n + 1);
     fprintf(out, ",\n    \"boundary_bytes\": ");
     lzt__plan_put_array(out, "      ", p->boundary_bytes, n + 1, false);
     fprintf(out, ",\n    \"recompute_ms\": ");
