@@ -447,11 +447,12 @@ static void bad_plans(void **state)
         {"an unknown key", "\"internals\"", "\"internalz\"", "internalz"},
         {"other layers", "\"layers\": 4", "\"layers\": 5", "plan.json"},
         {"another dtype", "\"dtype\": \"f32\"", "\"dtype\": \"bf16\"", "plan.json"},
-        {"boundaries out of order", "\"index\": 1,", "\"index\": 3,", "plan.json"},
+        {"boundaries out of order", "\"index\": 1,", "\"index\": 3,", "1 is missing before it"},
+        {"a boundary twice", "\"index\": 1,", "\"index\": 0,", "is boundary 0 a second time"},
         {"a negative count", "\"prefetch_layers\": 4", "\"prefetch_layers\": -2", "prefetch_layers"},
         {"no prefetch", "\"prefetch_layers\": 4", "\"prefetch_layers\": 0", "prefetch_layers"},
         {"a layer beyond", "\"internals\": [0, 1, 2, 3]", "\"internals\": [0, 1, 2, 4]", "internals"},
-        {"a layer twice", "\"internals\": [0, 1, 2, 3]", "\"internals\": [0, 1, 1, 3]", "internals"},
+        {"a layer twice", "\"internals\": [0, 1, 2, 3]", "\"internals\": [0, 1, 1, 3]", "is layer 1 a second time"},
         {"a key twice", "\"head_weights\": true", "\"head_weights\": true, \"head_weights\": true", "head_weights"},
     };
     reset();

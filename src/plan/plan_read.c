@@ -66,24 +66,29 @@ static lzt_tier read_tier(const lzt__json_node *node, int count)
 static void read_boundaries(const lzt__json_node *root, lzt_plan *plan)
 {
     lzt__json_node list = lzt__json_member(root, "boundaries");
-    uint64_t count = lzt__json_length(&list, plan->layer_count + 1, plan->layer_count + 1);
+    uint64_t count = lzt__json_length(&list, 0, 2 * (plan->layer_count + 1)); /* so that a duplicate can be named */
     for (uint64_t i = 0; i < count; i++) {
         lzt__json_node item = lzt__json_element(&list, i);
         lzt__json_keys(&item, "index tier");
-        lzt__json_u64(&item, "index", i, i);
-        plan->boundary[i] = read_tier(&item, 4);
+        uint64_t index = lzt__json_u64(&item, "index", 0, plan->layer_count);
+        if (index < i) lzt__json_fail(&item, "is boundary %" PRIu64 " a second time", index);
+        if (index > i) lzt__json_fail(&item, "is boundary %" PRIu64 "; %" PRIu64 " is missing before it", index, i);
         if (root->reader->status) return;
+        plan->boundary[i] = read_tier(&item, 4);
     }
+    lzt__json_length(&list, plan->layer_count + 1, plan->layer_count + 1);
 }
 
-/* A list of increasing indices below count. */
-static void read_indices(const lzt__json_node *list, bool *set, uint64_t count)
+/* A list of increasing indices below count, of what `noun` says. */
+static void read_indices(const lzt__json_node *list, const char *noun, bool *set, uint64_t count)
 {
-    uint64_t length = lzt__json_length(list, 0, count), least = 0;
+    uint64_t length = lzt__json_length(list, 0, 2 * count), least = 0; /* so that what is there twice can be named */
     for (uint64_t i = 0; i < length; i++) {
         lzt__json_node item = lzt__json_element(list, i);
         uint64_t index = lzt__json_as_u64(&item, 0, count - 1);
-        if (!list->reader->status && index < least) lzt__json_fail(&item, "is out of order");
+        if (list->reader->status) return;
+        if (set[index]) lzt__json_fail(&item, "is %s %" PRIu64 " a second time", noun, index);
+        if (index < least) lzt__json_fail(&item, "is %s %" PRIu64 ", out of order", noun, index);
         if (list->reader->status) return;
         set[index] = true;
         least = index + 1;
@@ -95,15 +100,16 @@ static void read_internals(const lzt__json_node *root, const char *key, lzt_tier
 {
     if (!lzt__json_has(root, key)) return;
     lzt__json_node list = lzt__json_member(root, key);
-    uint64_t length = lzt__json_length(&list, 0, plan->layer_count), least = 0;
+    uint64_t length = lzt__json_length(&list, 0, 2 * plan->layer_count), least = 0;
     for (uint64_t i = 0; i < length; i++) {
         lzt__json_node item = lzt__json_element(&list, i);
         uint64_t layer = lzt__json_as_u64(&item, 0, plan->layer_count - 1);
         if (root->reader->status) return;
-        if (layer < least) lzt__json_fail(&item, "is out of order");
-        if (!root->reader->status && plan->internals[layer] != LZT_TIER_RECOMPUTE)
-            lzt__json_fail(&item, "is layer %llu, whose internals are already on %s", (unsigned long long)layer,
+        if (plan->internals[layer] == tier) lzt__json_fail(&item, "is layer %" PRIu64 " a second time", layer);
+        if (plan->internals[layer] != LZT_TIER_RECOMPUTE)
+            lzt__json_fail(&item, "is layer %" PRIu64 ", whose internals are already on %s", layer,
                            lzt_tier_name(plan->internals[layer]));
+        if (layer < least) lzt__json_fail(&item, "is layer %" PRIu64 ", out of order", layer);
         if (root->reader->status) return;
         plan->internals[layer] = tier;
         least = layer + 1;
@@ -130,11 +136,20 @@ static void read_state_place(const lzt__json_node *item, uint64_t layer_count, l
     if (place->tier == LZT_TIER_GPU) lzt__json_fail(&tier, "is gpu; training state lives on cpu or nvme");
 }
 
+/* Whether one before the index-th is of the same object and unit. */
+static bool is_there_before(const lzt_plan *plan, uint64_t index)
+{
+    const lzt_state_place *place = plan->state;
+    for (uint64_t i = 0; i < index; i++)
+        if (place[i].unit == place[index].unit && place[i].object == place[index].object) return true;
+    return false;
+}
+
 static lzt_status read_state(const lzt__json_node *root, lzt_plan *plan, lzt_error *err)
 {
     if (!lzt__json_has(root, "state")) return LZT_OK;
     lzt__json_node list = lzt__json_member(root, "state");
-    uint64_t count = lzt__json_length(&list, 0, (plan->layer_count + 3) * LZT_STATE_COUNT), least = 0;
+    uint64_t count = lzt__json_length(&list, 0, 2 * (plan->layer_count + 3) * LZT_STATE_COUNT), least = 0;
     if (!count) return root->reader->status;
     plan->state = calloc(count, sizeof *plan->state);
     if (!plan->state) return lzt_fail(err, LZT_ERR_NO_MEMORY, "state", "no memory to read it");
@@ -143,6 +158,9 @@ static lzt_status read_state(const lzt__json_node *root, lzt_plan *plan, lzt_err
         lzt__json_node item = lzt__json_element(&list, i);
         read_state_place(&item, plan->layer_count, &plan->state[i]);
         uint64_t key = plan->state[i].unit * LZT_STATE_COUNT + (uint64_t)plan->state[i].object;
+        if (key < least && is_there_before(plan, i))
+            lzt__json_fail(&item, "places the same %s of the same layer a second time",
+                           lzt_state_name(plan->state[i].object));
         if (key < least) lzt__json_fail(&item, "is out of order (by unit, then weights, gradients, master, moments)");
         if (root->reader->status) return root->reader->status;
         least = key + 1;
@@ -159,7 +177,7 @@ static void read_placement(const lzt__json_node *root, lzt_plan *plan)
     read_internals(root, "internals_nvme", LZT_TIER_NVME, plan);
     if (lzt__json_has(root, "weights")) {
         list = lzt__json_member(root, "weights");
-        read_indices(&list, plan->weights, plan->layer_count);
+        read_indices(&list, "layer", plan->weights, plan->layer_count);
     }
     if (lzt__json_has(root, "head_weights")) plan->head_weights = lzt__json_bool(root, "head_weights");
     if (lzt__json_has(root, "prefetch_layers"))
@@ -269,9 +287,9 @@ static void read_problem_arrays(const lzt__json_node *node, lzt_problem *p)
         lzt__plan_read_numbers(&list, p->mandatory_bytes[pool], n, false);
     }
     list = lzt__json_member(node, "locked_checkpoints");
-    read_indices(&list, p->locked_checkpoint, n + 1);
+    read_indices(&list, "boundary", p->locked_checkpoint, n + 1);
     list = lzt__json_member(node, "locked_gpu");
-    read_indices(&list, p->locked_gpu, n + 1);
+    read_indices(&list, "boundary", p->locked_gpu, n + 1);
 }
 
 static lzt_status read_problem(const lzt__json_node *root, lzt_plan *plan, lzt_error *err)
