@@ -1,9 +1,12 @@
 /* A library that looks like HiGHS to highs_library.c and fails on demand, for highs_test. $LZT_FAKE_HIGHS says how:
  *
  *     pass, run    that call never returns
- *     crash, leave, killed     the process ends in Highs_run
+ *     crash, leave, killed, ended     the process ends in Highs_run
  *     late         Highs_run returns with the status "time limit" and no solution
- *     refuse       the model is refused */
+ *     refuse       the model is refused
+ *     wide         its integers have eight bytes
+ *
+ * $LZT_FAKE_HIGHS_VERSION is its version. Built with LZT_FAKE_HIGHS_PART it lacks Highs_setSolution. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +39,9 @@ EXPORT int Highs_setIntOptionValue(void *highs, const char *option, int value);
 EXPORT int Highs_setDoubleOptionValue(void *highs, const char *option, double value);
 EXPORT int Highs_setStringOptionValue(void *highs, const char *option, const char *value);
 EXPORT int Highs_passMip(void *highs);
+#ifndef LZT_FAKE_HIGHS_PART
 EXPORT int Highs_setSolution(void *highs);
+#endif
 EXPORT int Highs_run(void *highs);
 EXPORT int Highs_getModelStatus(const void *highs);
 EXPORT int Highs_getDoubleInfoValue(const void *highs, const char *info, double *value);
@@ -44,7 +49,8 @@ EXPORT int Highs_getSolution(const void *highs);
 
 const char *Highs_version(void)
 {
-    return "0.0.0";
+    const char *version = getenv("LZT_FAKE_HIGHS_VERSION");
+    return version ? version : "1.15.1";
 }
 
 void *Highs_create(void)
@@ -60,7 +66,7 @@ void Highs_destroy(void *highs)
 int Highs_getSizeofHighsInt(const void *highs)
 {
     (void)highs;
-    return sizeof(int);
+    return wants("wide") ? 8 : (int)sizeof(int);
 }
 
 double Highs_getInfinity(const void *highs)
@@ -99,11 +105,13 @@ int Highs_passMip(void *highs)
     return wants("refuse") ? -1 : 0;
 }
 
+#ifndef LZT_FAKE_HIGHS_PART
 int Highs_setSolution(void *highs)
 {
     (void)highs;
     return 0;
 }
+#endif
 
 int Highs_run(void *highs)
 {
@@ -112,6 +120,7 @@ int Highs_run(void *highs)
     if (wants("crash")) abort();
     if (wants("leave")) _exit(0);
     if (wants("killed")) raise(SIGKILL);
+    if (wants("ended")) raise(SIGTERM);
     return 0;
 }
 

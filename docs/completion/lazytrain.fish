@@ -106,7 +106,7 @@ complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l lock-reference-ed
 complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l lock-reference-gpu-checkpoints -d 'keep the reference\'s GPU checkpoints'
 complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l time-limit-sec -r -f -d 'stop searching after this time, HiGHS half a second later; 0: never (step: by the clock, so that another run may find another plan; only where it is given)'
 complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l solver -r -f -a 'auto dp highs' -d 'dynamic programme, or HiGHS where its library is found'
-complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l highs-library -r -d 'libhighs.so; else $LZT_HIGHS, else the system\'s'
+complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l highs-library -r -d 'libhighs.so; else $LZT_HIGHS, else beside the program, else the system\'s. One that is named is used, or refused: HiGHS 1.5 or a later 1 (tools/install-highs fetches it)'
 complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l sweep -r -f -d 'solve for a range of budgets in GiB, tier cpu, nvme or gpu (the peak cap): one table, one plot'
 complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l topology -r -d 'pools that several GPUs share (JSON): plan each rank on its share of them; FILE of --output gets a .rankN before its ending'
 complete -c lazytrain -n '__fish_seen_subcommand_from plan' -l world-size -r -f -d 'ranks of the topology, one a GPU'

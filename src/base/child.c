@@ -112,15 +112,33 @@ static size_t receive(int fd, pid_t pid, char *answer, size_t answer_bytes, uint
     }
 }
 
+/* Signals that a process brings on itself; the others are sent to it. */
+static bool is_fault(int number)
+{
+    static const int faults[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSYS, SIGTRAP};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        if (faults[i] == number) return true;
+    return false;
+}
+
+/* Who ends a process by each is not told to its parent: the likely ones are named. */
+static lzt_status explain_signal(const char *what, int number, lzt_error *err)
+{
+    if (number == SIGKILL)
+        return lzt_fail(err, LZT_ERR_NO_MEMORY, what,
+                        "was killed before it answered; the system does so when memory is out");
+    if (number == SIGXCPU) return lzt_fail(err, LZT_ERR_NO_MEMORY, what, "used up its limit of CPU time (ulimit -t)");
+    if (is_fault(number))
+        return lzt_fail(err, LZT_ERR_INTERNAL, what, "crashed with signal %d (%s)", number, strsignal(number));
+    return lzt_fail(err, LZT_ERR_INTERRUPTED, what,
+                    "was ended by signal %d (%s), which somebody sent to it: a user, a job's manager or the terminal",
+                    number, strsignal(number));
+}
+
 /* Why there is no answer. */
 static lzt_status explain(const char *what, bool waited, int state, lzt_error *err)
 {
-    if (waited && WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL)
-        return lzt_fail(err, LZT_ERR_NO_MEMORY, what,
-                        "was killed before it answered; the system does so when memory is out");
-    if (waited && WIFSIGNALED(state))
-        return lzt_fail(err, LZT_ERR_INTERNAL, what, "crashed with signal %d (%s)", WTERMSIG(state),
-                        strsignal(WTERMSIG(state)));
+    if (waited && WIFSIGNALED(state)) return explain_signal(what, WTERMSIG(state), err);
     return lzt_fail(err, LZT_ERR_INTERNAL, what, "ended without an answer");
 }
 

@@ -18,9 +18,10 @@
 #include <stdbool.h>
 
 /* deadline_ns: of lzt__clock_ns; 0: none. *late: the deadline passed without an answer, and the child was killed;
- * answer is then undefined, and the status LZT_OK. Errors: LZT_ERR_NO_MEMORY (no process; or the child was killed from
- * outside, as the system does when memory is out), LZT_ERR_INTERNAL (it crashed, or ended without an answer). `what`
- * names it in messages. blocks: until the answer or the deadline */
+ * answer is then undefined, and the status LZT_OK. Errors: LZT_ERR_NO_MEMORY (no process; or the child was killed, as
+ * the system does when memory is out, or had no CPU time left), LZT_ERR_INTERRUPTED (a signal that is no fault ended
+ * it), LZT_ERR_INTERNAL (it crashed, or ended without an answer). `what` names it in messages. blocks: until the answer
+ * or the deadline */
 lzt_status lzt__child_run(const char *what, void (*body)(void *context, void *answer), void *context, void *answer,
                           size_t answer_bytes, uint64_t deadline_ns, bool *late, lzt_error *err);
 

@@ -5,9 +5,8 @@
  * the descriptors of before. */
 #include "base/child.h"
 #include "base/clock.h"
+#include "base/leftovers.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -40,23 +39,6 @@ static void body(void *context, void *answer)
     free(heap);
 }
 
-static int open_files(void)
-{
-    int count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    assert_non_null(dir);
-    while (readdir(dir)) count++;
-    closedir(dir);
-    return count;
-}
-
-static void expect_nobody(int files)
-{
-    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
-    assert_int_equal(errno, ECHILD);
-    assert_int_equal(open_files(), files);
-}
-
 static uint64_t in_ms(uint64_t ms)
 {
     return lzt__clock_ns() + ms * 1000000;
@@ -78,17 +60,17 @@ static void expect_answer(size_t bytes, uint64_t deadline_ns)
 static void the_answer_comes_back(void **state)
 {
     (void)state;
-    int files = open_files();
+    int files = lzt__open_files();
     expect_answer(1, 0);
     expect_answer(LARGE, 0);
     expect_answer(LARGE, in_ms(60000));
-    expect_nobody(files);
+    lzt__expect_nobody(files);
 }
 
 static void the_deadline_holds(void **state)
 {
     (void)state;
-    int files = open_files();
+    int files = lzt__open_files();
     for (uint64_t ms = 0; ms <= 200; ms += 100) { /* 0: it has passed already */
         task t = {SLEEP, 1};
         bool late = false;
@@ -98,7 +80,7 @@ static void the_deadline_holds(void **state)
         assert_int_equal(lzt__child_run("work", body, &t, &answer, 1, in_ms(ms), &late, &err), LZT_OK);
         assert_true(late);
         assert_true(lzt__clock_ns() - begin >= ms * 1000000);
-        expect_nobody(files);
+        lzt__expect_nobody(files);
     }
 }
 
@@ -112,7 +94,7 @@ static void an_end_without_an_answer_is_an_error(void **state)
     } cases[] = {{CRASH, LZT_ERR_INTERNAL, "crashed with signal 6 (Aborted)"},
                  {LEAVE, LZT_ERR_INTERNAL, "ended without an answer"},
                  {KILLED, LZT_ERR_NO_MEMORY, "was killed before it answered"}};
-    int files = open_files();
+    int files = lzt__open_files();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (uint64_t limit = 0; limit < 2; limit++) {
             task t = {0};
@@ -125,7 +107,7 @@ static void an_end_without_an_answer_is_an_error(void **state)
             assert_false(late);
             assert_string_equal(err.where, "work");
             assert_non_null(strstr(err.message, cases[i].says));
-            expect_nobody(files);
+            lzt__expect_nobody(files);
         }
 }
 
@@ -158,8 +140,49 @@ static void signals_end_the_child(void **state)
     lzt_status status = lzt__child_run("work", terminate_itself, NULL, &answer, 1, 0, &late, &err);
     assert_int_equal(sigprocmask(SIG_SETMASK, &mask, NULL), 0);
     assert_int_equal(sigaction(SIGTERM, &before, NULL), 0);
-    assert_int_equal(status, LZT_ERR_INTERNAL);
-    assert_non_null(strstr(err.message, "signal 15"));
+    assert_int_equal(status, LZT_ERR_INTERRUPTED);
+    assert_non_null(strstr(err.message, "was ended by signal 15 (Terminated)"));
+}
+
+static void raise_it(void *context, void *answer)
+{
+    struct rlimit none = {0};
+    (void)answer;
+    setrlimit(RLIMIT_CORE, &none);
+    signal(*(const int *)context, SIG_DFL); /* whoever runs the tests may ignore it */
+    raise(*(const int *)context);
+    for (;;) pause();
+}
+
+/* What its own fault ended is a crash; what somebody sent is none. */
+static void each_signal_is_told_apart(void **state)
+{
+    (void)state;
+    static const struct {
+        int number;
+        lzt_status status;
+        const char *says;
+    } cases[] = {{SIGSEGV, LZT_ERR_INTERNAL, "crashed with signal 11 (Segmentation fault)"},
+                 {SIGBUS, LZT_ERR_INTERNAL, "crashed with signal 7"},
+                 {SIGFPE, LZT_ERR_INTERNAL, "crashed with signal 8"},
+                 {SIGILL, LZT_ERR_INTERNAL, "crashed with signal 4"},
+                 {SIGINT, LZT_ERR_INTERRUPTED, "was ended by signal 2 (Interrupt), which somebody sent"},
+                 {SIGTERM, LZT_ERR_INTERRUPTED, "was ended by signal 15 (Terminated), which somebody sent"},
+                 {SIGHUP, LZT_ERR_INTERRUPTED, "was ended by signal 1"},
+                 {SIGUSR1, LZT_ERR_INTERRUPTED, "was ended by signal 10"},
+                 {SIGXCPU, LZT_ERR_NO_MEMORY, "used up its limit of CPU time"},
+                 {SIGKILL, LZT_ERR_NO_MEMORY, "was killed before it answered"}};
+    int files = lzt__open_files();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int number = cases[i].number;
+        bool late;
+        char answer;
+        lzt_error err = {0};
+        assert_int_equal(lzt__child_run("work", raise_it, &number, &answer, 1, 0, &late, &err), cases[i].status);
+        if (!strstr(err.message, cases[i].says)) fail_msg("signal %d: \"%s\"", number, err.message);
+        if (cases[i].status == LZT_ERR_INTERRUPTED) assert_null(strstr(err.message, "crash"));
+        lzt__expect_nobody(files);
+    }
 }
 
 static void hang_up_and_answer(void *context, void *answer)
@@ -193,13 +216,13 @@ static void ignored_children_answer(void **state)
     bool late;
     char answer;
     lzt_error err = {0};
-    int files = open_files();
+    int files = lzt__open_files();
     assert_int_equal(sigaction(SIGCHLD, &ignore, &before), 0);
     expect_answer(100, 0);
     lzt_status status = lzt__child_run("work", body, &t, &answer, 1, 0, &late, &err);
     assert_int_equal(sigaction(SIGCHLD, &before, NULL), 0);
     assert_int_equal(status, LZT_ERR_INTERNAL);
-    expect_nobody(files);
+    lzt__expect_nobody(files);
 }
 
 /* Children of several threads inherit each other's pipes: neither an answer nor a death is missed for it. */
@@ -221,14 +244,14 @@ static void threads_do_not_disturb_each_other(void **state)
     (void)state;
     task tasks[] = {{ANSWER, 64}, {LEAVE, 64}, {SLEEP, 64}, {ANSWER, 1}};
     pthread_t thread[4];
-    int files = open_files();
+    int files = lzt__open_files();
     for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&thread[i], NULL, one_of_many, &tasks[i]), 0);
     for (int i = 0; i < 4; i++) {
         void *wrong;
         assert_int_equal(pthread_join(thread[i], &wrong), 0);
         assert_null(wrong);
     }
-    expect_nobody(files);
+    lzt__expect_nobody(files);
 }
 
 static void no_descriptors_is_an_error(void **state)
@@ -256,6 +279,7 @@ int main(void)
         cmocka_unit_test(the_deadline_holds),
         cmocka_unit_test(an_end_without_an_answer_is_an_error),
         cmocka_unit_test(signals_end_the_child),
+        cmocka_unit_test(each_signal_is_told_apart),
         cmocka_unit_test(what_is_ignored_stays_so),
         cmocka_unit_test(ignored_children_answer),
         cmocka_unit_test(threads_do_not_disturb_each_other),

@@ -121,7 +121,8 @@ static const lzt_option options[] = {
     {.name = "highs-library",
      .argument = "FILE",
      .type = LZT_OPTION_PATH,
-     .help = "libhighs.so; else $LZT_HIGHS, else the system's"},
+     .help = "libhighs.so; else $LZT_HIGHS, else beside the program, else the system's. One that is named is used, or "
+             "refused: HiGHS 1.5 or a later 1 (tools/install-highs fetches it)"},
     {.name = "sweep",
      .argument = "TIER=FROM:TO[:STEP]",
      .type = LZT_OPTION_TEXT,

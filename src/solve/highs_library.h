@@ -9,8 +9,10 @@
 /* HighsInt is 32 bits wide in the libraries that we load; others are refused. */
 typedef int lzt__highs_int;
 
-/* From highs_c_api.h; stable since HiGHS 1.5. */
+/* From highs_c_api.h; stable since HiGHS 1.5, and not promised beyond 1. */
 enum {
+    LZT__HIGHS_MAJOR = 1,
+    LZT__HIGHS_MINOR_MIN = 5,
     LZT__HIGHS_OPTIMAL = 7,
     LZT__HIGHS_INFEASIBLE = 8,
     LZT__HIGHS_TIME_LIMIT = 13,
@@ -47,8 +49,11 @@ typedef struct lzt__highs_library {
 
 /* Loads path, or where it is NULL $LZT_HIGHS, or what lies beside the program (../highs, ../../highs,
  * ../lib/lazytrain), or the system's.
- * Errors: LZT_ERR_USAGE with the linker's reason and a way out. */
+ * Errors: LZT_ERR_USAGE with the file, who named it, what is wrong with it (no library, a function it lacks, its
+ * version, its integers), and a way out. */
 lzt_status lzt__highs_open(const char *path, lzt__highs_library *library, lzt_error *err);
+/* Whether somebody named one: path, or $LZT_HIGHS. */
+bool lzt__highs_is_named(const char *path);
 void lzt__highs_close(lzt__highs_library *library);
 
 #endif

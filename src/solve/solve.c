@@ -1,5 +1,6 @@
 /* One entry to the solvers: feasibility first, then the solver that was asked for, then the checker. */
 #include "solve/dp.h"
+#include "solve/highs_library.h"
 
 #include "base/clock.h"
 
@@ -35,6 +36,12 @@ static void explain_general(const lzt__solve_view *v, lzt_solve_result *result)
     free(bytes);
 }
 
+/* A library that somebody named is used, or refused by name; one that is there by chance is used. */
+static bool wants_highs(const lzt_solve_options *options)
+{
+    return lzt__highs_is_named(options->highs_library) || lzt_solve_has_highs(options->highs_library, NULL);
+}
+
 static lzt_status solve_view(const lzt__solve_view *v, const lzt_solve_options *options, lzt_tier *boundary,
                              lzt_solve_result *result, lzt_error *err)
 {
@@ -45,8 +52,7 @@ static lzt_status solve_view(const lzt__solve_view *v, const lzt_solve_options *
         snprintf(result->solver, sizeof result->solver, "%s", solver == LZT_SOLVER_HIGHS ? "highs" : "dp");
         return LZT_OK;
     }
-    if (solver == LZT_SOLVER_AUTO)
-        solver = uniform || !lzt_solve_has_highs(options->highs_library, NULL) ? LZT_SOLVER_DP : LZT_SOLVER_HIGHS;
+    if (solver == LZT_SOLVER_AUTO) solver = uniform || !wants_highs(options) ? LZT_SOLVER_DP : LZT_SOLVER_HIGHS;
     snprintf(result->solver, sizeof result->solver, "%s", solver == LZT_SOLVER_HIGHS ? "highs" : "dp");
     lzt_status status = solver == LZT_SOLVER_HIGHS ? lzt__highs_solve(v, options, boundary, result, err)
                         : uniform                  ? lzt__dp_uniform(v, boundary, result, err)
