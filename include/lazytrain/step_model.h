@@ -15,7 +15,9 @@
  * before it come the forward's compute, every forward upload and every update of a weight, after it the backward's
  * compute, every gradient's way down and every norm. (Boundaries and internals may still leave, and backward's uploads
  * already come, on the other side of it.) So bound_ps is the longest lane, or the longest of those before plus the
- * longest of those after.
+ * longest of those after. Under a cap there is more: what leaves in forward and has not left at the loss, and what has
+ * come back already, holds device memory then (`hold`); the rest of those copies is before and after it, too. The
+ * surrogate's bound counts that.
  *
  * Memory: `least_bytes` is what is alive at one moment, the head's, at the very least. The peak of a plan is its
  * compiled program's own, never less.
@@ -60,12 +62,20 @@ typedef struct lzt_step_layer {
     uint64_t internals_down_ps, internals_up_ps; /* its internals, to the host and back */
 } lzt_step_layer;
 
+/* A copy of some bytes takes at most as many of them times ps_per_gib, and all copies of a step together slack_ps more:
+ * how much of a window's copies can lie on the other side of the loss, where they hold device memory meanwhile.
+ * ps_per_gib 0: not known. */
+typedef struct lzt_step_hold {
+    uint64_t ps_per_gib, slack_ps;
+} lzt_step_hold;
+
 typedef struct lzt_step_model {
     uint64_t layer_count, micro_batches;
     lzt_step_layer *layer;                                         /* [layer_count] */
     uint64_t boundary_bytes, boundary_down_ps, boundary_up_ps;     /* of one boundary */
     uint64_t fixed_ps[LZT_STEP_WINDOW_COUNT][LZT_STEP_LANE_COUNT]; /* of a whole step, wherever objects lie */
-    uint64_t edge_ps[LZT_STEP_WINDOW_COUNT]; /* in any plan compute waits before its first layer, and after its last */
+    uint64_t edge_ps[LZT_STEP_WINDOW_COUNT];   /* in any plan compute waits before the loss, and after its last layer */
+    lzt_step_hold hold[LZT_STEP_WINDOW_COUNT]; /* what leaves in forward, and returns in backward */
     uint64_t floor_bytes[LZT_STEP_MEMORY_COUNT]; /* the same: at the head; state and staging */
     uint64_t cap_bytes[LZT_STEP_MEMORY_COUNT];   /* 0: none */
     uint64_t

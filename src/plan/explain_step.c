@@ -46,10 +46,11 @@ static void put_sums(FILE *out, const lzt_plan *plan, const lzt_step_sum *sum)
     }
     fprintf(out, "  %-10s", "step");
     for (int lane = 0; lane < LZT_STEP_LANE_COUNT; lane++) fprintf(out, " %14.3f %11s", lzt_ms(sum->lane_ps[lane]), "");
-    fprintf(out,
-            "\n  bound = the longest lane, or the longest before the loss (forward's compute + %.3f ms of edge, h2d, "
-            "cpu_optimizer)\n          + the longest after it (backward's compute + %.3f ms, d2h, cpu_optimizer)",
-            lzt_ms(m->edge_ps[LZT_STEP_FORWARD]), lzt_ms(m->edge_ps[LZT_STEP_BACKWARD]));
+    fprintf(
+        out,
+        "\n  bound = the longest lane, or the longest before the loss (forward's compute + %.3f ms of waiting, h2d, "
+        "cpu_optimizer)\n          + the longest after it (backward's compute + %.3f ms, d2h, cpu_optimizer)",
+        lzt_ms(m->edge_ps[LZT_STEP_FORWARD]), lzt_ms(m->edge_ps[LZT_STEP_BACKWARD]));
     fprintf(out, "\n  each layer's share is below, times %" PRIu64 " micro-batch%s\n", m->micro_batches,
             m->micro_batches > 1 ? "es" : "");
 }

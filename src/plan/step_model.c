@@ -86,6 +86,10 @@ lzt_status lzt_step_model_validate(const lzt_step_model *m, lzt_error *err)
     if (!status) status = in_range("step.boundary", m->boundary_bytes, BYTES_MAX, err);
     if (!status) status = in_range("step.edge_ms", m->edge_ps[LZT_STEP_FORWARD], PART_PS_MAX, err);
     if (!status) status = in_range("step.edge_ms", m->edge_ps[LZT_STEP_BACKWARD], PART_PS_MAX, err);
+    for (int w = 0; w < LZT_STEP_WINDOW_COUNT && !status; w++) {
+        status = in_range("step.hold", m->hold[w].ps_per_gib, PART_PS_MAX, err);
+        if (!status) status = in_range("step.hold", m->hold[w].slack_ps, PART_PS_MAX, err);
+    }
     if (!status) status = in_range("step.surrogate_ms", m->surrogate_ps, PART_PS_MAX, err);
     for (int lane = 0; lane < LZT_STEP_LANE_COUNT && !status; lane++) {
         status = in_range("step.waits_ms", m->waits_ps[lane], PART_PS_MAX, err);

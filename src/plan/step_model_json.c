@@ -5,9 +5,11 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#define KEYS     "machine micro_batches cap_bytes surrogate_ms waits_ms floor_bytes edge_ms fixed_ms boundary layers"
 #define LANES    "compute h2d d2h cpu_optimizer"
 #define MEMORIES "device host"
+
+static const char keys[] = "machine micro_batches cap_bytes surrogate_ms waits_ms floor_bytes edge_ms hold? fixed_ms "
+                           "boundary layers";
 
 static const char *const memory_names[LZT_STEP_MEMORY_COUNT] = {"device", "host"};
 
@@ -55,6 +57,19 @@ static void put_memories(FILE *out, const char *key, const uint64_t *bytes)
     fprintf(out, ",\n    \"%s\": {\"device\": %" PRIu64 ", \"host\": %" PRIu64 "}", key, bytes[0], bytes[1]);
 }
 
+static void put_hold(FILE *out, const lzt_step_model *m)
+{
+    fprintf(out, ",\n    \"hold\": {");
+    for (int w = 0; w < LZT_STEP_WINDOW_COUNT; w++) {
+        fprintf(out, "%s\"%s\": {\"ms_per_gib\": ", w ? ", " : "", lzt_step_window_name((lzt_step_window)w));
+        lzt__plan_put_ms(out, m->hold[w].ps_per_gib);
+        fprintf(out, ", \"slack_ms\": ");
+        lzt__plan_put_ms(out, m->hold[w].slack_ps);
+        fputc('}', out);
+    }
+    fputc('}', out);
+}
+
 lzt_status lzt__plan_put_step(FILE *out, const lzt_step_model *m, lzt_error *err)
 {
     uint64_t *value = malloc(m->layer_count * sizeof *value);
@@ -74,6 +89,7 @@ lzt_status lzt__plan_put_step(FILE *out, const lzt_step_model *m, lzt_error *err
     fprintf(out, ", \"backward\": ");
     lzt__plan_put_ms(out, m->edge_ps[LZT_STEP_BACKWARD]);
     fputc('}', out);
+    put_hold(out, m);
     fprintf(out, ",\n    \"fixed_ms\": {\n      \"forward\": ");
     put_lanes(out, m->fixed_ps[LZT_STEP_FORWARD]);
     fprintf(out, ",\n      \"backward\": ");
@@ -126,10 +142,23 @@ static lzt_status read_layers(const lzt__json_node *step, lzt_step_model *m, lzt
     return step->reader->status;
 }
 
+static void read_hold(const lzt__json_node *step, lzt_step_model *m)
+{
+    if (!lzt__json_has(step, "hold")) return; /* older files */
+    lzt__json_node hold = lzt__json_member(step, "hold");
+    lzt__json_keys(&hold, "forward backward");
+    for (int w = 0; w < LZT_STEP_WINDOW_COUNT; w++) {
+        lzt__json_node node = lzt__json_member(&hold, lzt_step_window_name((lzt_step_window)w));
+        lzt__json_keys(&node, "ms_per_gib slack_ms");
+        m->hold[w].ps_per_gib = lzt__plan_member_ps(&node, "ms_per_gib", LZT__PLAN_MS_MAX);
+        m->hold[w].slack_ps = lzt__plan_member_ps(&node, "slack_ms", LZT__PLAN_MS_MAX);
+    }
+}
+
 static void read_scalars(const lzt__json_node *step, lzt_step_model *m)
 {
     lzt__json_node fixed = lzt__json_member(step, "fixed_ms"), boundary = lzt__json_member(step, "boundary"), node;
-    lzt__json_keys(step, KEYS);
+    lzt__json_keys(step, keys);
     lzt__json_text(step, "machine", m->machine, sizeof m->machine);
     m->micro_batches = lzt__json_u64(step, "micro_batches", 1, 65536);
     read_memories(step, "cap_bytes", m->cap_bytes);
@@ -138,6 +167,7 @@ static void read_scalars(const lzt__json_node *step, lzt_step_model *m)
     lzt__json_keys(&node, "forward backward");
     for (int w = 0; w < LZT_STEP_WINDOW_COUNT; w++)
         m->edge_ps[w] = lzt__plan_member_ps(&node, lzt_step_window_name((lzt_step_window)w), LZT__PLAN_MS_MAX);
+    read_hold(step, m);
     m->surrogate_ps = lzt__plan_member_ps(step, "surrogate_ms", LZT__PLAN_MS_MAX);
     node = lzt__json_member(step, "waits_ms");
     read_lanes(&node, m->waits_ps);

@@ -113,23 +113,50 @@ static double seconds_after(const priced *r, uint32_t from, double *tail)
     return tail[from];
 }
 
-/* Before the first layer can run and after the last one has, in any plan. */
-static void add_edges(const priced *r, uint64_t times, lzt_step_model *m)
+/* What every plan does before the loss, in the same order on each lane: updates, each layer's first upload, forward.
+ * Without an update a layer's weights may be there already. */
+static bool is_in_any_plan(const lzt_task *t, bool update, bool *uploaded)
 {
-    double first = -1;
-    uint32_t last = 0;
-    lzt_program_simulate(r->program, r->seconds, true, r->start, r->end);
-    for (uint32_t i = 0; i < r->p->task_count; i++) {
+    if (t->lane == LZT_LANE_COMPUTE || t->lane == LZT_LANE_DATA) return true;
+    if (t->lane == LZT_LANE_CPU_OPTIMIZER) return t->iteration < 0;
+    if (t->lane != LZT_LANE_H2D) return false;
+    if (t->layer < 0) return true;
+    bool first = update && !uploaded[t->layer];
+    uploaded[t->layer] = true;
+    return first;
+}
+
+/* When the loss begins at the earliest in any plan, less what compute does for it: what follows from what flows, and
+ * from lanes that run these tasks in order. r->start and r->end are overwritten. */
+static double wait_before_loss(const priced *r, bool update, bool *uploaded)
+{
+    double lane[LZT_LANE_COUNT] = {0}, busy = 0, *end = r->end;
+    for (uint32_t i = 0; i <= r->head && i < r->p->task_count; i++) {
         const lzt_task *t = &r->p->task[i];
-        if (t->lane != LZT_LANE_COMPUTE || t->layer < 0) continue;
-        if (first < 0) first = r->start[i];
-        last = i;
+        end[i] = 0;
+        if (!is_in_any_plan(t, update, uploaded)) continue;
+        double start = lane[t->lane];
+        for (uint32_t k = 0; k < t->flow_count; k++) start = fmax(start, end[r->p->flow[t->first_flow + k]]);
+        if (i == r->head) return start - busy;
+        lane[t->lane] = end[i] = start + r->seconds[i];
+        if (t->lane == LZT_LANE_COMPUTE) busy += r->seconds[i];
     }
-    double before = first; /* less what compute does for itself meanwhile */
+    return 0;
+}
+
+/* What compute waits before the loss and after the last layer, in any plan. */
+static lzt_status add_edges(const priced *r, uint64_t times, bool update, lzt_step_model *m, lzt_error *err)
+{
+    uint32_t last = 0;
+    bool *uploaded = calloc(m->layer_count, sizeof *uploaded);
+    if (!uploaded) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for the edges of a program");
     for (uint32_t i = 0; i < r->p->task_count; i++)
-        if (r->p->task[i].lane == LZT_LANE_COMPUTE && r->end[i] <= first) before -= r->seconds[i];
+        if (r->p->task[i].lane == LZT_LANE_COMPUTE && r->p->task[i].layer >= 0) last = i;
+    double before = wait_before_loss(r, update, uploaded);
     if (before > 0) m->edge_ps[LZT_STEP_FORWARD] += times * (uint64_t)(before * 1e12);
     m->edge_ps[LZT_STEP_BACKWARD] += times * (uint64_t)(seconds_after(r, last, r->start) * 1e12);
+    free(uploaded);
+    return LZT_OK;
 }
 
 static lzt_status find_runs(const priced *r, uint64_t layers, layer_runs **runs, lzt_error *err)
@@ -211,6 +238,47 @@ static void take_boundary(const priced *a, const priced *b, uint64_t boundary_by
     m->boundary_up_ps = minus(up[1], up[0]) / (m->layer_count - 1);
 }
 
+static uint64_t most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Picoseconds of a GiB at this pace, rounded up; 0 where there is none, or it is out of the model's range. */
+static uint64_t pace_of(uint64_t ps, uint64_t bytes)
+{
+    double pace = bytes ? ceil((double)ps / (double)bytes * 1073741824.0 * (1 + 1e-12)) : 0;
+    return pace < 1e15 ? (uint64_t)pace : 0;
+}
+
+/* The pace of the slowest kind of copy of a lane, and what single tasks take beyond it: a kind's small parts may be
+ * slower than the whole of it. */
+static void take_hold(const priced *b, lzt_lane lane, uint64_t times, uint64_t ps_per_gib, lzt_step_hold *hold)
+{
+    *hold = (lzt_step_hold){ps_per_gib, 0};
+    for (uint32_t i = 0; i < b->p->task_count; i++) {
+        const lzt_task *t = &b->p->task[i];
+        if (t->lane != lane) continue;
+        double bytes = (double)b->p->operand[t->first_operand].bytes;
+        double beyond = b->seconds[i] * 1e12 - bytes * ((double)ps_per_gib / 1073741824.0);
+        hold->slack_ps += times * (uint64_t)(beyond > 0 ? ceil(beyond) : 0);
+    }
+    hold->slack_ps += times * b->p->task_count; /* every price is rounded to a picosecond */
+}
+
+static void take_holds(const priced *b, lzt_step_model *m)
+{
+    uint64_t down = pace_of(m->boundary_down_ps, m->boundary_bytes);
+    uint64_t up = pace_of(m->boundary_up_ps, m->boundary_bytes);
+    for (uint64_t l = 0; l < m->layer_count; l++) {
+        const lzt_step_layer *x = &m->layer[l];
+        down = most(down, pace_of(x->internals_down_ps, x->internals_bytes));
+        up = most(up, pace_of(x->internals_up_ps, x->internals_bytes));
+        up = most(up, pace_of(x->upload_ps, x->weight_bytes));
+    }
+    take_hold(b, LZT_LANE_D2H, m->micro_batches, down, &m->hold[LZT_STEP_FORWARD]);
+    take_hold(b, LZT_LANE_H2D, m->micro_batches, up, &m->hold[LZT_STEP_BACKWARD]);
+}
+
 static bool is_layer_upload_target(const lzt_program_info *p, uint32_t object)
 {
     for (uint32_t i = 0; i < p->task_count; i++) {
@@ -263,6 +331,7 @@ static lzt_status take_reference(const lzt_step_plan_options *o, const priced *a
         take_boundary(a, &b, boundary_bytes, m);
         for (uint64_t l = 0; l < m->layer_count; l++)
             m->layer[l].weight_bytes = o->model->unit[o->model->layer[l].unit].element_count * element;
+        take_holds(&b, m);
         m->floor_bytes[LZT_STEP_DEVICE] = live_at(a, a->head, boundary_bytes);
         m->floor_bytes[LZT_STEP_RAM] = layout->bytes;
     }
@@ -298,7 +367,7 @@ static lzt_status take_all(const lzt_step_plan_options *o, const lzt_plan *plan_
         status = price(o, plan_a, layout, count > 1 ? many[k] : LZT_VARIANT_SINGLE, k == 0, &a, err);
         if (status) return status;
         status = add_totals(&a, m->layer_count, count > 1 ? times[k] : 1, m, err);
-        add_edges(&a, count > 1 ? times[k] : 1, m);
+        if (!status) status = add_edges(&a, count > 1 ? times[k] : 1, k == 0, m, err);
         if (!status && k == 0) status = take_reference(o, &a, plan_b, layout, m, err);
         priced_fini(&a);
     }

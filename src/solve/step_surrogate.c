@@ -11,7 +11,9 @@
  * bytes, and adds to both links. Adding up whole layers beside r is no longer convex, so the bound relaxes it: compute
  * saved is a real number, and each link and the host's memory is charged the least that any layers cost it for that
  * much. These charges are convex, so the relaxation is solved exactly. It is below every placement: by less than a
- * layer's forward where all layers are alike, and by nothing where the host has no room for internals. */
+ * layer's forward where kept layers are told apart, and by nothing where the host has no room for internals.
+ *
+ * What leaves in forward must have left by the loss, but for what device memory holds then; see crossed(). */
 #include "solve/step_search.h"
 
 #include <assert.h>
@@ -21,6 +23,10 @@
 
 /* Of every unit of traffic, this share counts in a rank: among equals, less runs. */
 enum { TRAFFIC_SHARE = 50, LABELS_MAX = 1 << 20 };
+
+/* Up to so many combinations of kept layers are told apart for a bound; and a bound looks at the loss's moment for so
+ * many. */
+enum { TOLD_APART_MAX = 4096, MOMENTS_MAX = 8192 };
 
 /* What internals on the host cost: time on each link, and the host's bytes. */
 enum { BY_UP, BY_DOWN, BY_BYTES, COSTS };
@@ -38,6 +44,7 @@ typedef struct pareto {
 struct lzt__step_surrogate {
     const lzt_step_model *model;
     pareto internals, weights;
+    pareto told_apart; /* internals, none dropped; none at all: too many */
     uint32_t class_count, size[LZT__STEP_CLASSES];
     uint64_t saved_ps[LZT__STEP_CLASSES];        /* of a layer: the forward that its internals save */
     uint64_t weight_saved_ps[LZT__STEP_CLASSES]; /* and the uploads that kept weights save */
@@ -105,7 +112,8 @@ static void drop_dominated(pareto *p)
 }
 
 /* Adds a class of `size` layers, each of which saves saved_ps for bytes. */
-static lzt_status add_class(pareto *p, uint32_t class, uint32_t size, uint64_t bytes, uint64_t saved_ps, lzt_error *err)
+static lzt_status add_class(pareto *p, uint32_t class, uint32_t size, uint64_t bytes, uint64_t saved_ps, bool drop,
+                            lzt_error *err)
 {
     uint64_t count = (uint64_t)p->count * (size + 1);
     label *grown = count <= LABELS_MAX ? malloc(count * sizeof *grown) : NULL;
@@ -120,7 +128,7 @@ static lzt_status add_class(pareto *p, uint32_t class, uint32_t size, uint64_t b
     free(p->label);
     p->label = grown;
     p->count = (uint32_t)count;
-    drop_dominated(p);
+    if (drop) drop_dominated(p);
     return LZT_OK;
 }
 
@@ -150,7 +158,7 @@ static uint64_t weights_save(const lzt_step_model *m, const lzt_step_layer *x)
     return (2 * m->micro_batches - 1) * x->upload_ps;
 }
 
-static lzt_status make_pareto(const lzt_step_model *m, const lzt__step_classes *c, bool weights, pareto *p,
+static lzt_status make_pareto(const lzt_step_model *m, const lzt__step_classes *c, bool weights, bool drop, pareto *p,
                               lzt_error *err)
 {
     lzt_status status = LZT_OK;
@@ -160,9 +168,16 @@ static lzt_status make_pareto(const lzt_step_model *m, const lzt__step_classes *
     for (uint32_t k = 0; k < c->count && !status; k++) {
         lzt_step_layer x = best_of(m, c, k);
         uint64_t saved = weights ? weights_save(m, &x) : m->micro_batches * x.again_ps;
-        status = add_class(p, k, c->size[k], weights ? x.weight_bytes : x.internals_bytes, saved, err);
+        status = add_class(p, k, c->size[k], weights ? x.weight_bytes : x.internals_bytes, saved, drop, err);
     }
     return status;
+}
+
+static bool are_few(const lzt__step_classes *c)
+{
+    uint64_t combinations = 1;
+    for (uint32_t k = 0; k < c->count && combinations <= TOLD_APART_MAX; k++) combinations *= c->size[k] + 1;
+    return combinations <= TOLD_APART_MAX;
 }
 
 /* Classes in the order of what they save for each cost; an insertion sort. */
@@ -241,8 +256,9 @@ lzt_status lzt__step_surrogate_create(const lzt_step_model *m, const lzt__step_c
     if (!s) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a surrogate");
     s->model = m;
     make_hosted(classes, s);
-    lzt_status status = make_pareto(m, classes, false, &s->internals, err);
-    if (!status) status = make_pareto(m, classes, true, &s->weights, err);
+    lzt_status status = make_pareto(m, classes, false, true, &s->internals, err);
+    if (!status) status = make_pareto(m, classes, true, true, &s->weights, err);
+    if (!status && are_few(classes)) status = make_pareto(m, classes, false, false, &s->told_apart, err);
     if (!status) status = make_recompute(s, err);
     if (!status) status = sum_nothing(s, err);
     if (status)
@@ -257,6 +273,7 @@ void lzt__step_surrogate_destroy(lzt__step_surrogate *s)
     if (!s) return;
     free(s->internals.label);
     free(s->weights.label);
+    free(s->told_apart.label);
     free(s->recompute_ps);
     free(s);
 }
@@ -267,9 +284,11 @@ void lzt__step_surrogate_destroy(lzt__step_surrogate *s)
 typedef struct choice {
     const lzt__step_surrogate *s;
     const label *internals, *weights;
-    uint64_t on_device, rest;   /* inner boundaries that stay, and that do not */
-    uint64_t least_r, host_cap; /* of the rest are made again at least, the host holds no more; host_cap in bytes */
+    uint64_t on_device, rest;      /* inner boundaries that stay, and that do not */
+    uint64_t least_r;              /* of the rest are made again at least, the host holds no more */
+    uint64_t device_cap, host_cap; /* in bytes */
     bool first_on_device;
+    bool stands_for_others; /* its label of internals, for what holds no less and saves no more */
 } choice;
 
 typedef struct windows {
@@ -377,11 +396,11 @@ static uint64_t most_moved(const choice *c, uint64_t r)
     return count;
 }
 
-/* For a bound, how many layers of a class may be there. With several classes a label stands for others too, which keep
- * no more and hold no less, but may keep other layers: then all. */
+/* For a bound, how many layers of a class may be there. A label that stands for others, too, which may keep other
+ * layers: then all. */
 static double some_of(const choice *c, uint32_t k)
 {
-    return c->s->class_count > 1 ? c->s->size[k] : left_of(c, k);
+    return c->stands_for_others ? c->s->size[k] : left_of(c, k);
 }
 
 /* Whether the host could hold the internals of one layer, with nothing else there. */
@@ -402,8 +421,9 @@ static double most_saved(const choice *c, double room)
     for (uint32_t at = 0; at < s->class_count; at++) {
         uint32_t k = s->order[BY_BYTES][at];
         double bytes = some_of(c, k) * (double)s->cost[BY_BYTES][k], ps = some_of(c, k) * (double)s->saved_ps[k];
-        double share = bytes > room ? room / bytes : 1;
         all += (double)s->size[k] * (double)s->saved_ps[k];
+        if (!(ps > 0)) continue;
+        double share = bytes > room ? fmax(room, 0) / bytes : 1;
         saved += ps * share;
         room -= bytes * share;
     }
@@ -445,20 +465,124 @@ static double relaxed(const choice *c, uint64_t r)
     return (double)x.rest > least ? (double)x.rest : least;
 }
 
+/* ---- the loss's moment ---- */
+
+/* The least time on a link for so much saved compute. */
+static double least_cost(const choice *c, int link, double saved)
+{
+    const lzt__step_surrogate *s = c->s;
+    double cost = 0;
+    for (uint32_t at = 0; at < s->class_count && saved > 0; at++) {
+        uint32_t k = s->order[link][at];
+        double all = some_of(c, k) * (double)s->saved_ps[k];
+        if (!(all > 0)) continue;
+        double share = all > saved ? saved / all : 1;
+        cost += share * some_of(c, k) * (double)s->cost[link][k];
+        saved -= share * all;
+    }
+    return cost;
+}
+
+/* What lies before the loss and after it, and the copies that may cross it while device memory holds their bytes. */
+typedef struct moment {
+    double before, after;   /* what nothing moves */
+    double leaving, coming; /* copies of either window */
+    double down, up;        /* their picoseconds a byte */
+    double bytes;           /* of the device, for copies that cross, in all micro-batches */
+} moment;
+
+/* The least over q in 0 .. bytes, the share of those that still leave: convex and linear in pieces, so at an end of
+ * one. */
+static double least_split(const moment *m)
+{
+    const double tries[] = {0, m->bytes, m->down > 0 ? (m->leaving - m->before) / m->down : 0,
+                            m->bytes - (m->up > 0 ? (m->coming - m->after) / m->up : 0)};
+    double least = INFINITY;
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        double q = fmin(fmax(tries[i], 0), m->bytes);
+        double value = fmax(m->before, m->leaving - m->down * q) + fmax(m->after, m->coming - m->up * (m->bytes - q));
+        if (value < least) least = value;
+    }
+    return least;
+}
+
+/* Below every placement with this label of internals, r boundaries made again, and so much compute saved by internals
+ * on the host, whatever else it keeps.
+ *
+ * At the loss a byte of the device holds one thing. A boundary or internals that have not left then hold theirs, and so
+ * does what has come back for backward; with the floor and what stays they fit the cap. So of the copies that leave,
+ * all but those of q bytes are done before the loss, and of those that return, all but q' bytes' come after it,
+ * q + q' <= the device's bytes that are left. Boundaries, boundary 0 and weights that stay are counted as if they left
+ * and returned: each takes its bytes from what is left, and those bytes would let copies cross for as long as its own
+ * takes, the pace being that of the slowest kind. So no more is charged than they take. */
+static double crossed(const choice *c, uint64_t r, double saved)
+{
+    const lzt__step_surrogate *s = c->s;
+    const lzt_step_model *m = s->model;
+    const uint64_t *f = s->nothing.window_ps[LZT_STEP_FORWARD], *b = s->nothing.window_ps[LZT_STEP_BACKWARD];
+    const double times = (double)m->micro_batches, moved = times * (double)(m->layer_count - 1 - r);
+    const double gib = 1073741824.0, left = (double)(c->device_cap - s->nothing.least_bytes[LZT_STEP_DEVICE]);
+    double compute = (double)(b[LZT_STEP_COMPUTE] + s->recompute_ps[r] - c->internals->saved_ps) - saved;
+    double before = (double)most(f[LZT_STEP_COMPUTE] + m->edge_ps[LZT_STEP_FORWARD], f[LZT_STEP_HOST]);
+    if (m->micro_batches == 1) before = fmax(before, (double)f[LZT_STEP_H2D]); /* else kept weights make it less */
+    moment x = {
+        .before = before,
+        .after = fmax(compute + (double)m->edge_ps[LZT_STEP_BACKWARD], (double)most(b[LZT_STEP_D2H], b[LZT_STEP_HOST])),
+        .leaving = (double)f[LZT_STEP_D2H] + moved * (double)m->boundary_down_ps,
+        .coming = (double)b[LZT_STEP_H2D] + (moved + times) * (double)m->boundary_up_ps,
+        .down = (double)m->hold[LZT_STEP_FORWARD].ps_per_gib / gib,
+        .up = (double)m->hold[LZT_STEP_BACKWARD].ps_per_gib / gib,
+        .bytes = times * (left - (double)c->internals->bytes)};
+    x.leaving += least_cost(c, BY_DOWN, saved) - (double)m->hold[LZT_STEP_FORWARD].slack_ps;
+    x.coming += least_cost(c, BY_UP, saved) - (double)m->hold[LZT_STEP_BACKWARD].slack_ps;
+    return least_split(&x);
+}
+
+/* How fast that changes with what is saved, at most. */
+static double steepest(const lzt__step_surrogate *s)
+{
+    double most_down = 0, most_up = 0;
+    for (uint32_t k = 0; k < s->class_count; k++) {
+        if (!s->saved_ps[k]) continue;
+        most_down = fmax(most_down, (double)s->cost[BY_DOWN][k] / (double)s->saved_ps[k]);
+        most_up = fmax(most_up, (double)s->cost[BY_UP][k] / (double)s->saved_ps[k]);
+    }
+    return 1 + most_down + most_up;
+}
+
+/* The least over what internals on the host save, a convex function, and no more than it: what the last interval may
+ * hide is taken off. */
+static double least_crossed(const choice *c, uint64_t r)
+{
+    const lzt__step_surrogate *s = c->s;
+    uint64_t inner = s->model->layer_count - 1, there = c->rest > r ? c->rest - r : 0;
+    uint64_t room = c->host_cap - s->nothing.least_bytes[LZT_STEP_RAM] - there * s->model->boundary_bytes;
+    double low = 0, high = has_room(c) ? fmax(most_saved(c, (double)room), 0) : 0;
+    for (int i = 0; i < 60 && high > low; i++) {
+        double third = (high - low) / 3;
+        if (crossed(c, r, low + third) <= crossed(c, r, high - third))
+            high -= third;
+        else
+            low += third;
+    }
+    double hidden = (double)(inner + 2) * steepest(s) * (high - low); /* for each r that the search over r compares */
+    return fmin(crossed(c, r, low), crossed(c, r, high)) - hidden;
+}
+
 /* ---- minima ---- */
 
-/* The least over r in least_r .. rest of a convex function. */
-static double least_relaxed(const choice *c)
+/* The least over r in least_r .. high of a convex function. */
+static double least_over_r(const choice *c, uint64_t high, double (*value)(const choice *c, uint64_t r))
 {
-    uint64_t low = c->least_r, high = c->rest;
+    uint64_t low = c->least_r;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        if (relaxed(c, middle) <= relaxed(c, middle + 1))
+        if (value(c, middle) <= value(c, middle + 1))
             high = middle;
         else
             low = middle + 1;
     }
-    return relaxed(c, low);
+    return value(c, low);
 }
 
 /* A placement in whole layers: r boundaries made again, t layers' internals on the host. */
@@ -512,6 +636,7 @@ static bool settle(const uint64_t cap_bytes[LZT_STEP_MEMORY_COUNT], bool first_o
     c->on_device = slots < inner ? slots : inner;
     c->rest = inner - c->on_device;
     c->least_r = host_slots < c->rest ? c->rest - host_slots : 0;
+    c->device_cap = cap_bytes[LZT_STEP_DEVICE];
     c->host_cap = cap_bytes[LZT_STEP_RAM];
     return true;
 }
@@ -523,17 +648,40 @@ static uint64_t whole_ps(double ps)
     return surely > 0 ? (uint64_t)ceil(surely) : 0;
 }
 
+/* Below every placement with this label of internals by the loss's moment alone; 0 where that says nothing, INFINITY
+ * where nothing fits. The label of no weights, and boundary 0 made again, stand for all: they leave most room. */
+static double bound_at_the_loss(const lzt__step_surrogate *s, const uint64_t cap_bytes[LZT_STEP_MEMORY_COUNT], choice c)
+{
+    const lzt_step_hold *hold = s->model->hold;
+    c.weights = &s->weights.label[0];
+    if (!settle(cap_bytes, false, &c)) return INFINITY;
+    if (!hold[LZT_STEP_FORWARD].ps_per_gib || !hold[LZT_STEP_BACKWARD].ps_per_gib) return 0;
+    return least_over_r(&c, s->model->layer_count - 1, least_crossed);
+}
+
+/* Below every placement with this label of internals, if it is less than `enough`. */
+static double bound_of_label(const lzt__step_surrogate *s, const uint64_t cap_bytes[LZT_STEP_MEMORY_COUNT], choice c,
+                             bool looks_at_the_loss, double enough)
+{
+    double best = INFINITY, at_the_loss = looks_at_the_loss ? bound_at_the_loss(s, cap_bytes, c) : 0;
+    for (uint32_t w = 0; w < s->weights.count && at_the_loss < enough; w++)
+        for (int first = 0; first < 2; first++) {
+            c.weights = &s->weights.label[w];
+            if (!settle(cap_bytes, first, &c)) continue;
+            best = fmin(best, least_over_r(&c, c.rest, relaxed));
+        }
+    return fmax(best, at_the_loss);
+}
+
 uint64_t lzt__step_bound(const lzt__step_surrogate *s, const uint64_t cap_bytes[LZT_STEP_MEMORY_COUNT])
 {
+    const pareto *p = s->told_apart.count ? &s->told_apart : &s->internals;
     double best = INFINITY;
-    for (uint32_t i = 0; i < s->internals.count; i++)
-        for (uint32_t w = 0; w < s->weights.count; w++)
-            for (int first = 0; first < 2; first++) {
-                choice c = {.s = s, .internals = &s->internals.label[i], .weights = &s->weights.label[w]};
-                if (!settle(cap_bytes, first, &c)) continue;
-                double value = least_relaxed(&c);
-                if (value < best) best = value;
-            }
+    for (uint32_t i = 0; i < p->count; i++) {
+        choice c = {.s = s, .internals = &p->label[i]};
+        c.stands_for_others = s->class_count > 1 && !s->told_apart.count;
+        best = fmin(best, bound_of_label(s, cap_bytes, c, p->count <= MOMENTS_MAX, best));
+    }
     return isinf(best) ? UINT64_MAX : whole_ps(best);
 }
 
