@@ -33,6 +33,11 @@ typedef struct lzt_template lzt_template;
  * special tokens. Errors also: LZT_ERR_USAGE (no such template), LZT_ERR_NO_MEMORY. */
 LZT_EXPORT lzt_status lzt_template_open(const char *name, const char *model, lzt_template **chat, lzt_error *err);
 LZT_EXPORT void lzt_template_close(lzt_template *chat); /* NULL is allowed */
+/* What strftime_now tells, in seconds since 1970: when the template was opened, or what was set. A rendering must not
+ * depend on when it is made. */
+LZT_EXPORT void lzt_template_set_time(lzt_template *chat, int64_t seconds);
+/* Whether the template asks what time it is, and which it is told. */
+LZT_EXPORT bool lzt_template_asks_time(const lzt_template *chat, int64_t *seconds);
 /* Names of the built-in templates by index; NULL behind the last. */
 LZT_EXPORT const char *lzt_template_builtin(uint32_t index);
 

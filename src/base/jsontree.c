@@ -258,6 +258,16 @@ static bool word(parser *p, const char *w)
     return true;
 }
 
+/* What Python and Arrow have for numbers that JSON has not. */
+static bool not_finite(parser *p, lzt__json *node)
+{
+    uint64_t begin = p->at;
+    if (!p->doc->not_finite || !(word(p, "NaN") || word(p, "Infinity") || word(p, "-Infinity"))) return false;
+    node->text = p->text + begin;
+    node->size = (uint32_t)(p->at - begin);
+    return true;
+}
+
 /* One value; a container is only opened here. key belongs to the enclosing object, or is NULL. */
 static lzt_status value(parser *p, const char *key, uint32_t key_size)
 {
@@ -278,6 +288,7 @@ static lzt_status value(parser *p, const char *key, uint32_t key_size)
         p->at++;
         return LZT_OK;
     }
+    if (not_finite(p, node)) return LZT_OK;
     if (c == '-' || (c >= '0' && c <= '9')) {
         node->type = LZT__JSON_NUMBER;
         return number(p, node);

@@ -38,7 +38,7 @@ typedef struct lzt__json {
     uint32_t size;     /* bytes of text; children of a container */
     uint32_t skip;     /* nodes from here to the next sibling */
     const char *key;   /* NULL outside objects; not terminated */
-    const char *text;  /* a string's bytes (not terminated), a number's spelling */
+    const char *text;  /* a string's bytes (not terminated), a number's spelling; of a null: see not_finite */
 } lzt__json;
 
 typedef struct lzt__json_block lzt__json_block;
@@ -49,6 +49,7 @@ typedef struct lzt__json_doc {
     uint64_t replaced; /* surrogates and bytes that became U+FFFD in the last parse */
     uint64_t nuls;     /* escaped NULs in the last parse */
     uint64_t at;       /* byte offset of the last parse's error */
+    bool not_finite;   /* in: NaN, Infinity and -Infinity are nulls whose text says which; else they are errors */
     lzt__json_block *block;
 } lzt__json_doc;
 

@@ -20,6 +20,8 @@
 #include "lazytrain/template.h"
 #include "lazytrain/tokenizer.h"
 
+#include <xxhash.h>
+
 typedef struct lzt__rowbuf {
     int32_t *ids, *labels; /* [count] */
     float *weights;        /* [count] of each label's loss; above 0 exactly where labels is not LZT_LABEL_NONE */
@@ -30,6 +32,8 @@ typedef struct lzt__rowbuf {
 
 /* Makes room for more tokens. */
 lzt_status lzt__rowbuf_reserve(lzt__rowbuf *buf, uint64_t more, lzt_error *err);
+/* Multiplies the weights by the row's own. */
+lzt_status lzt__rowbuf_weigh(lzt__rowbuf *buf, float by, const char *where, lzt_error *err);
 
 /* input_ids and, if there, labels and loss_weights of a row. where: "file:line". */
 lzt_status lzt__row_pretokenised(const lzt__json *row, uint64_t vocabulary, const char *where, lzt__rowbuf *buf,
@@ -42,6 +46,7 @@ typedef struct lzt__rowmaker {
     lzt_template *chat;                       /* may be NULL */
     const char *query_field, *response_field; /* both or none */
     const lzt__rowshape *shape;               /* of the row in hand; NULL: by its fields */
+    float weight;                             /* of the row in hand, by which those of its tokens are multiplied */
     lzt_loss_on loss_on;
     bool question; /* make what the row asks, with the generation prompt, and keep its answer apart */
     char *answer;  /* [answer_size] of the last question; NUL behind it */
@@ -76,6 +81,8 @@ struct lzt_dataset {
     uint64_t *places; /* [sources.count] of an epoch; NULL: every row once */
     uint64_t *rows;   /* [sources.count] entries of each, beside places */
     uint64_t epoch_rows;
+    XXH3_state_t *hash;       /* of the rows while the index is built; else NULL */
+    XXH128_hash_t row_digest; /* unless lazy */
     lzt_dataset_report report;
     lzt__json_doc doc;
     lzt__rowbuf buf;
@@ -91,6 +98,9 @@ struct lzt_dataset {
 
 #define LZT__LAZY_BYTES (UINT64_C(256) << 20) /* larger files are not read whole at open */
 
+/* Hash of all that rows are made from: the rows' bytes, and every setting, tokenizer and template that changes a row.
+ */
+lzt_status lzt__dataset_settings_hash(const lzt_dataset *d, XXH128_hash_t *hash, lzt_error *err);
 /* Opens the cache of this dataset's rows, or begins one; sources are open, no row has been looked into. */
 lzt_status lzt__dataset_cache_find(lzt_dataset *d, lzt_error *err);
 /* Writes the row that d->buf holds, where a cache is being written. facts->tokens: 0, or d->buf.count. Weights are
@@ -102,7 +112,8 @@ void lzt__dataset_cache_close(lzt_dataset *d);
 
 /* "file:line" of a row. */
 void lzt__row_place(const lzt_dataset *d, uint64_t row, char *where, size_t size);
-/* The row as a JSON object, in d->doc. Errors: LZT_ERR_DATA (not an object, broken), LZT_ERR_NO_MEMORY. */
+/* The row as a JSON object, in d->doc, and its own weight in d->maker. Errors: LZT_ERR_DATA (not an object, broken, no
+ * weight), LZT_ERR_NO_MEMORY. */
 lzt_status lzt__row_parse(lzt_dataset *d, uint64_t row, const char *where, lzt_error *err);
 
 /* Makes the row in d->buf as it is, uncut. */

@@ -86,6 +86,7 @@ static lzt_status convert_ids(lzt_dataset *d, const char *where, lzt_error *err)
     lzt__text *out = &d->converted;
     d->buf.count = 0;
     lzt_status s = lzt__row_pretokenised(d->doc.node, d->o.vocabulary, where, &d->buf, err);
+    if (!s) s = lzt__rowbuf_weigh(&d->buf, d->maker.weight, where, err);
     if (s) return s;
     lzt__text_add(out, "{");
     put_list(out, "input_ids", d->buf.ids, d->buf.count);
@@ -96,6 +97,16 @@ static lzt_status convert_ids(lzt_dataset *d, const char *where, lzt_error *err)
         put_weights(out, d->buf.weights, d->buf.count);
     }
     lzt__text_add(out, "}");
+    return out->failed ? lzt_fail(err, LZT_ERR_NO_MEMORY, where, "no memory for a row") : LZT_OK;
+}
+
+/* The row's own weight, behind what else the object has. */
+static lzt_status put_row_weight(lzt__text *out, float weight, const char *where, lzt_error *err)
+{
+    char text[LZT_REAL_TEXT];
+    if (weight == 1) return LZT_OK;
+    out->bytes--; /* the closing brace */
+    lzt__text_add(out, ", \"weight\": %s}", lzt__real_text_f32(weight, text));
     return out->failed ? lzt_fail(err, LZT_ERR_NO_MEMORY, where, "no memory for a row") : LZT_OK;
 }
 
@@ -117,5 +128,5 @@ lzt_status lzt__row_convert(lzt_dataset *d, uint64_t row, lzt_error *err)
     s = lzt__row_text(&d->maker, d->doc.node, where, &d->buf, err);
     d->maker.converted = NULL;
     d->maker.chat = chat;
-    return s;
+    return s ? s : put_row_weight(&d->converted, d->maker.weight, where, err);
 }

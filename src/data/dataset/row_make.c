@@ -29,11 +29,17 @@ lzt_status lzt__row_parse(lzt_dataset *d, uint64_t row, const char *where, lzt_e
     lzt__source *source = lzt__sources_of(&d->sources, row);
     const char *text;
     uint64_t size;
+    const lzt__rowshape *shape = &source->shape;
     lzt_status s = lzt__rowfile_json(&source->file, row - source->first, where, &d->row_text, &text, &size, err);
+    d->doc.not_finite = source->file.kind == LZT__ROWFILE_ARROW;
+    d->maker.weight = 1;
     if (!s) s = lzt__json_parse(&d->doc, text, size, where, err);
     if (!s && d->doc.node->type != LZT__JSON_OBJECT)
         s = lzt_fail(err, LZT_ERR_DATA, where, "the row is not a JSON object");
-    return s;
+    if (s || (shape->names_columns && !shape->column[LZT__COLUMN_WEIGHT])) return s;
+    return lzt__weight_of_row(d->doc.node, shape->column[LZT__COLUMN_WEIGHT],
+                              source->file.kind == LZT__ROWFILE_CSV ? &d->maker.doc : NULL, where, &d->maker.weight,
+                              err);
 }
 
 lzt_status lzt__row_fill(lzt_dataset *d, uint64_t row, lzt_error *err)
@@ -45,13 +51,17 @@ lzt_status lzt__row_fill(lzt_dataset *d, uint64_t row, lzt_error *err)
     lzt_status s = lzt__row_parse(d, row, where, err);
     if (s) return s;
     const lzt__json *root = d->doc.node;
-    if (lzt__json_get(root, "input_ids")) return lzt__row_pretokenised(root, d->o.vocabulary, where, &d->buf, err);
+    if (lzt__json_get(root, "input_ids")) {
+        s = lzt__row_pretokenised(root, d->o.vocabulary, where, &d->buf, err);
+        return s ? s : lzt__rowbuf_weigh(&d->buf, d->maker.weight, where, err);
+    }
     if (!d->maker.encoder) {
         lzt_fail(err, LZT_ERR_DATA, where, "the row has no input_ids, and there is no tokenizer for its text");
         return lzt_hint(err, "name one: tokenizer: DIR");
     }
     d->maker.shape = &lzt__sources_of(&d->sources, row)->shape;
     s = lzt__row_text(&d->maker, root, where, &d->buf, err);
+    if (!s) s = lzt__rowbuf_weigh(&d->buf, d->maker.weight, where, err);
     return s ? s : check_ids(d, where, err);
 }
 

@@ -261,23 +261,10 @@ static lzt_status join_parts(conversation *c, const lzt__json *parts, lzt__value
     return lzt__value_string(c->arena, bytes, size, 0, text) ? LZT_OK : no_memory(c->err);
 }
 
-/* The `train`, `weight` or `loss_weight` of the message that is put next; *weight stays where it has none. */
+/* The weight of the message that is put next; *weight stays where it has none. */
 static lzt_status message_weight(const conversation *c, const lzt__json *message, float *weight)
 {
-    lzt_status s = LZT_OK;
-    for (const char *const *name = lzt__chat_weight_fields; !s && *name; name++) {
-        lzt__value given;
-        const lzt__json *node = lzt__json_get(message, *name);
-        if (!node) continue;
-        if (lzt__weight_vanishes(node)) {
-            lzt_fail(c->err, LZT_ERR_DATA, c->where, "the `%s` of message %u is %.*s, not a weight", *name,
-                     c->messages.list->count + 1, (int)(node->size > 40 ? 40 : node->size), node->text);
-            return lzt_hint(c->err, LZT__WEIGHT_HINT);
-        }
-        s = lzt__value_from_json(c->arena, node, &given, c->err);
-        if (!s) s = lzt__chat_weight(&given, *name, c->messages.list->count + 1, c->where, weight, c->err);
-    }
-    return s;
+    return lzt__weight_of_message(message, c->messages.list->count + 1, c->where, weight, c->err);
 }
 
 /* A message as OpenAI has it. */
@@ -482,12 +469,14 @@ static lzt_status finish(conversation *c, lzt__rowbuf *buf)
 {
     lzt__rowmaker *m = c->m;
     const lzt__value *tools = c->has_tools ? &c->tools : NULL;
+    lzt_status s = lzt__weights_allow(m->weight, m->wanted, c->messages.list->count, "message", c->where, c->err);
+    if (s) return s;
     if (m->question) return ask(c, buf);
     if (m->converted) return lzt__convert_messages(m->converted, c->arena, &c->messages, tools, m->wanted, c->err);
     lzt_rendered text;
     lzt_encoding e;
     choose_trained(c);
-    lzt_status s = lzt__chat_render(m->chat, &c->messages, tools, false, &text, c->err);
+    s = lzt__chat_render(m->chat, &c->messages, tools, false, &text, c->err);
     if (s && c->err) { /* the row, and then where in the template */
         char place[512];
         snprintf(place, sizeof place, "%s", c->err->where);

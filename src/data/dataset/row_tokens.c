@@ -1,6 +1,8 @@
-/* Pre-tokenised rows: input_ids, labels and loss_weights, checked and copied. */
+/* Pre-tokenised rows: input_ids, labels and loss_weights, checked and copied; and the buffer that all rows are made in.
+ */
 #include "data/dataset/dataset.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 lzt_status lzt__rowbuf_reserve(lzt__rowbuf *buf, uint64_t more, lzt_error *err)
@@ -56,15 +58,14 @@ static lzt_status list_beside(const lzt__json *row, const char *field, const cha
 static lzt_status weigh_labels(const lzt__json *weights, uint64_t begin, uint32_t n, const char *where,
                                lzt__rowbuf *buf, lzt_error *err)
 {
+    char found[48], what[32];
     const lzt__json *node = weights ? lzt__json_child(weights) : NULL;
     for (uint32_t i = 0; i < n; i++, node = node ? lzt__json_next(node) : NULL) {
         float w = 1;
-        if (node && (node->type != LZT__JSON_NUMBER || lzt__weight_vanishes(node) ||
-                     !lzt__weight_of(strtod(node->text, NULL), &w))) {
-            bool number = node->type == LZT__JSON_NUMBER;
-            lzt_fail(err, LZT_ERR_DATA, where, "loss_weights[%u] is %.*s, not a weight", i,
-                     number ? (int)(node->size > 40 ? 40 : node->size) : 12, number ? node->text : "not a number");
-            return lzt_hint(err, LZT__WEIGHT_HINT);
+        bool null = node && node->type == LZT__JSON_NULL && !node->size;
+        if (null || (node && !lzt__weight_read(node, &w, found))) {
+            snprintf(what, sizeof what, "loss_weights[%u]", i);
+            return lzt__weight_refuse(where, what, null ? "not a number" : found, err);
         }
         if (w == 0) buf->labels[begin + i] = LZT_LABEL_NONE;
         buf->weights[begin + i] = buf->labels[begin + i] == LZT_LABEL_NONE ? 0 : w;
@@ -93,5 +94,15 @@ lzt_status lzt__row_pretokenised(const lzt__json *row, uint64_t vocabulary, cons
     }
     if (!s) s = weigh_labels(weights, buf->count, ids->size, where, buf, err);
     buf->count += s ? 0 : ids->size;
+    return s;
+}
+
+lzt_status lzt__rowbuf_weigh(lzt__rowbuf *buf, float by, const char *where, lzt_error *err)
+{
+    lzt_status s = lzt__weights_allow(by, buf->weights, buf->count, "token", where, err);
+    for (uint64_t i = 0; !s && by != 1 && i < buf->count; i++) {
+        buf->weights[i] = (float)((double)by * (double)buf->weights[i]);
+        if (by == 0) buf->labels[i] = LZT_LABEL_NONE;
+    }
     return s;
 }

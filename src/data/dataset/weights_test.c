@@ -251,7 +251,7 @@ static void refusals(void **state)
         const char *weight, *says;
     } bad[] = {{"-0.5", "`weight` of message 2 is -0.5, not a weight"},
                {"1e-12", "is 1e-12"},
-               {"1e10", "is 1e+10"},
+               {"1e10", "is 1e10"},
                {"1e400", "is not finite"},
                {"1e-400", "`weight` of message 2 is 1e-400, not a weight"},
                {"-0.00001E-400", "is -0.00001E-400"},
@@ -376,7 +376,7 @@ static void from_arrow(void **state)
     o.path = "tests/golden/arrow/read-weights-f64.arrow";
     assert_int_equal(lzt_dataset_open(&o, &d, &err), LZT_ERR_DATA); /* its second row has a NaN */
     assert_non_null(strstr(err.where, "arrow:2"));
-    assert_non_null(strstr(err.message, "loss_weights[1] is not a number"));
+    assert_non_null(strstr(err.message, "loss_weights[1] is not finite, not a weight"));
     o.on_bad_row = LZT_BAD_ROW_SKIP;
     assert_int_equal(lzt_dataset_open(&o, &d, &err), 0);
     read_row(d, 0, &r);

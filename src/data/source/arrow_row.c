@@ -60,7 +60,7 @@ static void put_float(reading *r, const lzt__arrow_field *f, const uint8_t *at)
     memcpy(&narrow, &low, sizeof narrow);
     if (f->bytes == 4) v = (double)narrow;
     if (!isfinite(v)) {
-        put(r, "null");
+        put(r, isnan(v) ? "NaN" : v > 0 ? "Infinity" : "-Infinity");
         return;
     }
     lzt__real_text(v, text);

@@ -62,6 +62,12 @@ static void golden_rows(void **state)
     rows_are("read-chat", 0);
     rows_are("read-empty", 0);
     rows_are("read-broken", 0);
+    rows_are("read-weights-f64", 0);
+    rows_are("read-same-talks", 0);
+    rows_are("read-same-pairs", 0);
+    rows_are("read-same-alpaca", 0);
+    rows_are("read-same-texts", 0);
+    rows_are("read-same-ids", 0);
     rows_are("read-text", 1);
     rows_are("read-text", 5); /* in the second batch */
     rows_are("read-chat", 1);

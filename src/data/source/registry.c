@@ -16,9 +16,9 @@
 #define FILE_BYTES_MAX (UINT64_C(64) << 20)
 
 static const char *const column_names[LZT__COLUMN_COUNT] = {"prompt", "query",    "response", "history",
-                                                            "system", "messages", "tools"};
+                                                            "system", "messages", "tools",    "weight"};
 static const char *const column_usual[LZT__COLUMN_COUNT] = {"instruction", "input",         "output", NULL,
-                                                            NULL,          "conversations", NULL};
+                                                            NULL,          "conversations", NULL,     NULL};
 static const char *const tag_names[LZT__TAG_COUNT] = {"role_tag",        "content_tag",  "user_tag",  "assistant_tag",
                                                       "observation_tag", "function_tag", "system_tag"};
 static const char *const tag_usual[2][LZT__TAG_COUNT] = {
@@ -119,6 +119,7 @@ static lzt_status take_shape(const reading *r, const lzt__json *entry)
     lzt_status s = take_formatting(r, entry);
     if (s || shape->formatting == LZT__FORMAT_DETECTED) return s;
     usual_columns(columns, shape->formatting, usual);
+    shape->names_columns = columns != NULL;
     s = take_names(r, "columns", columns, column_names, usual, LZT__COLUMN_COUNT, shape->column);
     bool openai = shape->formatting == LZT__FORMAT_OPENAI;
     if (!s)

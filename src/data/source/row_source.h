@@ -25,6 +25,7 @@ enum {
     LZT__COLUMN_SYSTEM,
     LZT__COLUMN_MESSAGES,
     LZT__COLUMN_TOOLS,
+    LZT__COLUMN_WEIGHT,
     LZT__COLUMN_COUNT
 };
 
@@ -44,6 +45,7 @@ typedef struct lzt__rowshape {
     lzt__formatting formatting;
     char *column[LZT__COLUMN_COUNT];
     char *tag[LZT__TAG_COUNT];
+    bool names_columns; /* the registry names some, so that there are no others */
 } lzt__rowshape;
 
 typedef struct lzt__source {

@@ -1,12 +1,10 @@
 /* Chat templates: opening, rendering, and what of a rendering is trained. See lazytrain/template.h and chat.h. */
 #include "data/template/chat.h"
 
-#include "base/real_text.h"
 #include "data/template/chat_builtin.h"
 #include "data/loss_weight.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +28,7 @@ struct lzt_template {
     uint32_t prompt_size;
     uint64_t fingerprint[2]; /* of the text */
     bool asks_time;
+    int64_t now;
 };
 
 /* ---- files ---- */
@@ -140,7 +139,7 @@ static lzt_status parse_named(lzt_template *t, const char *name, lzt_error *err)
 lzt__arena *lzt__chat_begin(lzt_template *t)
 {
     lzt__eval_begin(&t->eval, &t->jinja, t->where);
-    t->eval.now = (int64_t)time(NULL);
+    t->eval.now = t->now;
     return &t->eval.arena;
 }
 
@@ -219,7 +218,6 @@ lzt_status lzt__chat_render(lzt_template *t, const lzt__value *messages, const l
 {
     lzt__value list, none = {LZT__KIND_NONE, {0}};
     *rendered = (lzt_rendered){0};
-    if (messages->kind != LZT__KIND_LIST) return lzt_fail(err, LZT_ERR_DATA, NULL, "messages is not a list");
     if (!lzt__value_list(&t->eval.arena, messages->list->count, LZT__KIND_LIST, &list)) return no_memory(t, err);
     lzt_status s = LZT_OK;
     for (uint32_t i = 0; !s && i < messages->list->count; i++) {
@@ -354,26 +352,52 @@ static lzt_status check_places(const lzt_template *t, const lzt__value *messages
     return LZT_OK;
 }
 
-lzt_status lzt__chat_trained(lzt_template *t, const lzt_encoding *tokens, const lzt__value *messages,
-                             const float *wanted, bool all, float *trained, lzt_error *err)
+/* Whose output is what: any of a message's, and any trained of nobody's. */
+static void whose_output(const lzt_template *t, uint32_t message_count, bool *of_message, bool *of_nobody)
 {
-    uint32_t turn = 0, message_count = messages->list->count;
-    bool shown = choose_trained(t, wanted, message_count), any_of_message = false, any_of_nobody = false;
-    for (uint64_t i = 0; i < tokens->count; i++) {
-        uint64_t at = tokens->begin[i];
-        int64_t m = message_at(t, at, message_count, &turn);
-        bool is_trained = all || (at < t->eval.out.size && t->trained[at]);
-        trained[i] = !is_trained ? 0 : m < 0 ? 1 : wanted[m];
-        any_of_message = any_of_message || m >= 0;
-        any_of_nobody = any_of_nobody || (is_trained && m < 0);
+    const lzt__eval *ev = &t->eval;
+    uint64_t begin = 0;
+    *of_message = *of_nobody = false;
+    for (uint32_t k = 0; k <= ev->turn_count; k++) { /* what stands before turn k */
+        int32_t m = k ? ev->turn[k - 1].message : -1;
+        uint64_t end = k < ev->turn_count ? ev->turn[k].begin : ev->out.size;
+        bool known = m >= 0 && (uint32_t)m < message_count;
+        *of_message = *of_message || (known && begin < end);
+        for (uint64_t i = begin; !known && !*of_nobody && i < end; i++) *of_nobody = t->trained[i] > 0;
+        begin = end;
     }
-    bool lost = all ? !any_of_message : any_of_nobody; /* a weight, and nothing shows to what it belongs */
+}
+
+/* Leaves in t->trained the bytes that are trained, and refuses what cannot be told of them: whose they are, or where a
+ * message's weight is to count. all: of everything. Training and `data render` both see a conversation through this. */
+static lzt_status judge(lzt_template *t, const lzt__value *messages, const float *wanted, bool all, lzt_error *err)
+{
+    uint32_t message_count = messages->list->count;
+    bool of_message, of_nobody, any_wanted = all;
+    for (uint32_t i = 0; i < message_count; i++) any_wanted = any_wanted || wanted[i] > 0;
+    bool shown = choose_trained(t, wanted, message_count) || !any_wanted;
+    whose_output(t, message_count, &of_message, &of_nobody);
+    bool lost = all ? !of_message : of_nobody; /* a weight, and nothing shows to what it belongs */
     if (shown && !(lost && turns_matter(wanted, message_count, all)))
         return check_places(t, messages, wanted, all, err);
     lzt_fail(err, LZT_ERR_DATA, t->where, "the template does not show which of its output is %s",
              shown ? "whose, and messages have weights" : "the assistant's");
     return lzt_hint(err, shown ? "write messages out inside the loop over them, or choose a built-in template"
                                : "mark it with {%% generation %%}, or choose a built-in template");
+}
+
+lzt_status lzt__chat_trained(lzt_template *t, const lzt_encoding *tokens, const lzt__value *messages,
+                             const float *wanted, bool all, float *trained, lzt_error *err)
+{
+    uint32_t turn = 0, message_count = messages->list->count;
+    lzt_status s = judge(t, messages, wanted, all, err);
+    for (uint64_t i = 0; !s && i < tokens->count; i++) {
+        uint64_t at = tokens->begin[i];
+        int64_t m = message_at(t, at, message_count, &turn);
+        bool is_trained = all || (at < t->eval.out.size && t->trained[at]);
+        trained[i] = !is_trained ? 0 : m < 0 ? 1 : wanted[m];
+    }
+    return s;
 }
 
 static lzt_status set_others(lzt_template *t, const lzt__dict *d, lzt_error *err)
@@ -396,77 +420,69 @@ bool lzt__chat_is_assistant(const lzt__value *message)
            ((r->size == 9 && !memcmp(r->bytes, "assistant", 9)) || (r->size == 5 && !memcmp(r->bytes, "model", 5)));
 }
 
-const char *const lzt__chat_weight_fields[] = {"train", "weight", "loss_weight", NULL};
-
-lzt_status lzt__chat_weight(const lzt__value *given, const char *name, uint32_t message, const char *where,
-                            float *weight, lzt_error *err)
+/* The weights of messages, written as list; *wanted lies in the arena. by: the weight of the whole. */
+static lzt_status read_weights(lzt_template *t, const lzt__value *messages, const lzt__json *list, float by,
+                               float **wanted, lzt_error *err)
 {
-    double v;
-    char text[LZT_REAL_TEXT];
-    bool number = lzt__value_number(given, &v);
-    if (given->kind == LZT__KIND_NONE || (number && lzt__weight_of(v, weight))) return LZT_OK;
-    lzt_fail(err, LZT_ERR_DATA, where, "the `%s` of message %u is %s, not a weight", name, message,
-             !number        ? "not a number"
-             : !isfinite(v) ? "not finite"
-                            : lzt__real_text(v, text));
-    return lzt_hint(err, LZT__WEIGHT_HINT);
-}
-
-static lzt_status read_weights(const lzt__value *messages, bool usual, float *wanted, lzt_error *err)
-{
-    lzt_status s = LZT_OK;
-    for (uint32_t i = 0; i < messages->list->count; i++) {
-        const lzt__value *m = &messages->list->item[i];
-        wanted[i] = usual || lzt__chat_is_assistant(m) ? 1 : 0;
-        for (const char *const *name = lzt__chat_weight_fields; !s && *name && m->kind == LZT__KIND_DICT; name++) {
-            const lzt__value *given = lzt__dict_find(m->dict, *name);
-            if (given) s = lzt__chat_weight(given, *name, i + 1, "conversation", &wanted[i], err);
-        }
+    uint32_t n = messages->list->count;
+    const lzt__json *node = lzt__json_child(list);
+    *wanted = lzt__arena_take(&t->eval.arena, ((uint64_t)n + 1) * sizeof **wanted);
+    if (!*wanted) return no_memory(t, err);
+    for (uint32_t i = 0; i < n; i++, node = lzt__json_next(node)) {
+        (*wanted)[i] = lzt__chat_is_assistant(&messages->list->item[i]) ? 1 : 0;
+        lzt_status s = lzt__weight_of_message(node, i + 1, "conversation", &(*wanted)[i], err);
+        if (s) return s;
     }
-    return s;
+    return lzt__weights_allow(by, *wanted, n, "message", "conversation", err);
 }
 
-/* Trained is what the assistant says, or what is marked; messages may say otherwise, and how much they count. */
-static lzt_status mark_assistant(lzt_template *t, const lzt__value *messages, lzt_rendered *rendered, lzt_error *err)
+/* What is trained of the last rendering, and how much it counts. */
+static lzt_status weigh_bytes(lzt_template *t, const lzt__value *messages, const float *wanted, float by,
+                              lzt_rendered *rendered, lzt_error *err)
 {
     uint32_t n = messages->list->count, turn = 0;
-    float *wanted = lzt__arena_take(&t->eval.arena, ((uint64_t)n + 1) * sizeof *wanted);
-    if (wanted && rendered->size > t->weight_capacity) {
+    if (rendered->size > t->weight_capacity) {
         float *grown = realloc(t->weight, t->mark_capacity * sizeof *grown);
         if (!grown) return no_memory(t, err);
         t->weight = grown;
         t->weight_capacity = t->mark_capacity;
     }
-    if (!wanted) return no_memory(t, err);
-    lzt_status s = read_weights(messages, t->jinja.has_generation, wanted, err);
-    if (s) return s;
-    choose_trained(t, wanted, n);
-    for (uint64_t i = 0; i < rendered->size; i++) {
+    lzt_status s = judge(t, messages, wanted, false, err);
+    for (uint64_t i = 0; !s && i < rendered->size; i++) {
         int64_t m = t->trained[i] ? message_at(t, i, n, &turn) : -1;
-        t->weight[i] = !t->trained[i] ? 0 : m < 0 ? 1 : wanted[m];
+        float weight = !t->trained[i] ? 0 : m < 0 ? 1 : wanted[m];
+        t->weight[i] = (float)((double)by * (double)weight);
+        if (by == 0) t->trained[i] = 0;
     }
     rendered->weight = t->weight;
-    return LZT_OK;
+    return s;
 }
 
 lzt_status lzt_template_render(lzt_template *t, const char *conversation, uint64_t size, uint32_t flags,
                                lzt_rendered *rendered, lzt_error *err)
 {
     lzt__value v;
+    float by = 1, *wanted;
     *rendered = (lzt_rendered){0};
     lzt__arena *arena = lzt__chat_begin(t);
     lzt_status s = lzt__json_parse(&t->doc, conversation, size, "conversation", err);
     if (!s) s = lzt__value_from_json(arena, t->doc.node, &v, err);
     if (s) return s;
     const lzt__value *messages = &v, *tools = NULL;
+    const lzt__json *list = t->doc.node;
     if (v.kind == LZT__KIND_DICT) {
+        s = lzt__weight_of_row(list, NULL, NULL, "conversation", &by, err);
         messages = lzt__dict_find(v.dict, "messages");
         tools = lzt__dict_find(v.dict, "tools");
-        if (!messages) return lzt_fail(err, LZT_ERR_DATA, "conversation", "there are no messages");
-        s = set_others(t, v.dict, err);
+        list = lzt__json_get(list, "messages");
+        if (!s && !messages) s = lzt_fail(err, LZT_ERR_DATA, "conversation", "there are no messages");
+        if (!s) s = set_others(t, v.dict, err);
     }
+    if (!s && messages->kind != LZT__KIND_LIST)
+        s = lzt_fail(err, LZT_ERR_DATA, "conversation", "messages is not a list");
+    if (!s) s = read_weights(t, messages, list, by, &wanted, err);
     if (!s) s = lzt__chat_render(t, messages, tools, flags & LZT_RENDER_PROMPT, rendered, err);
-    return s ? s : mark_assistant(t, messages, rendered, err);
+    return s ? s : weigh_bytes(t, messages, wanted, by, rendered, err);
 }
 
 /* ---- opening ---- */
@@ -506,6 +522,7 @@ lzt_status lzt_template_open(const char *name, const char *model, lzt_template *
     *chat = NULL;
     lzt_template *t = calloc(1, sizeof *t);
     if (!t) return lzt_fail(err, LZT_ERR_NO_MEMORY, "template", "no memory for a template");
+    t->now = (int64_t)time(NULL);
     lzt_status s = read_config(t, model, config_path, sizeof config_path, err);
     if (!s)
         s = !name || !*name || !strcmp(name, "auto") ? parse_own(t, model, config_path, err)
@@ -533,6 +550,17 @@ void lzt_template_close(lzt_template *t)
     free(t);
 }
 
+void lzt_template_set_time(lzt_template *t, int64_t seconds)
+{
+    t->now = seconds;
+}
+
+bool lzt_template_asks_time(const lzt_template *t, int64_t *seconds)
+{
+    *seconds = t->now;
+    return t->asks_time;
+}
+
 bool lzt__chat_has_generation(const lzt_template *t)
 {
     return t->jinja.has_generation;
@@ -546,7 +574,7 @@ const char *lzt__chat_where(const lzt_template *t)
 void lzt__chat_fingerprint(const lzt_template *t, uint64_t fingerprint[2])
 {
     char today[16] = "";
-    time_t now = time(NULL);
+    time_t now = (time_t)t->now;
     struct tm tm;
     if (t->asks_time && localtime_r(&now, &tm)) strftime(today, sizeof today, "%Y-%m-%d", &tm);
     const char *config = t->config_text ? t->config_text : "";

@@ -17,18 +17,12 @@ lzt_status lzt__chat_render(lzt_template *chat, const lzt__value *messages, cons
  * a rendering. messages: those that were rendered. Errors: LZT_ERR_DATA where a weight has no place in the text. */
 lzt_status lzt__chat_trained(lzt_template *chat, const lzt_encoding *tokens, const lzt__value *messages,
                              const float *wanted, bool all, float *trained, lzt_error *err);
-/* The weight that a message's field `name` gives: a truth value or a number; None leaves *weight as it is. message: its
- * number, from 1, for the error, which names where. */
-lzt_status lzt__chat_weight(const lzt__value *given, const char *name, uint32_t message, const char *where,
-                            float *weight, lzt_error *err);
-/* Fields of a message that say its weight, in the order in which they are read; NULL behind the last. */
-extern const char *const lzt__chat_weight_fields[];
 bool lzt__chat_is_assistant(const lzt__value *message);
 /* true when the template marks what is trained with {% generation %}. */
 bool lzt__chat_has_generation(const lzt_template *chat);
 const char *lzt__chat_where(const lzt_template *chat);
 /* Hash of all that a rendering depends on beside the conversation: the template's text, tokenizer_config.json, and for
- * a template that asks for the time today's date. */
+ * a template that asks for the time the date that it is told. */
 void lzt__chat_fingerprint(const lzt_template *chat, uint64_t fingerprint[2]);
 
 #endif

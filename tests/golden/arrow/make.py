@@ -20,8 +20,10 @@ def text(value):
 
 
 def as_json(value):
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+    if value is None:
         return "null"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -75,6 +77,37 @@ write("read-chat", pa.table({
     "meta": pa.array([{"tags": [["a"], []]}, None], pa.struct([("tags", pa.list_(pa.list_(pa.utf8())))])),
 }), 1, file_format=True)
 write("read-empty", pa.table({"text": pa.array([], pa.utf8())}), 1)
+# The same rows in every format (src/data/row_paths_test.c, which knows what becomes of each).
+NAN, INF, F64 = math.nan, math.inf, pa.float64()
+
+
+def talk(*said):
+    return [{"role": role, "content": content, "weight": weight} for role, content, weight in said]
+
+
+def answered(weight, more=None):
+    return talk(("user", "1", more), ("assistant", "yes", weight))
+
+
+weighed = pa.list_(pa.struct([("role", pa.utf8()), ("content", pa.utf8()), ("weight", F64)]))
+write("read-same-talks", pa.table({
+    "messages": pa.array([talk(("user", "1", None), ("assistant", "no", 0.5), ("user", "2", None), ("assistant", "yes", None)),
+                          answered(None), answered(NAN), answered(0.5), answered(INF), answered(-INF), answered(0.75),
+                          answered(1.0), answered(1e-6), answered(1e-300), answered(None), answered(None, 0.0)], weighed),
+    "weight": pa.array([None, 0.25, None, 4.0, None, None, None, NAN, 1e-6, None, 0.0, 1.0], F64)}), 5)
+write("read-same-pairs", pa.table({
+    "question": ["1"] * 8, "answer": ["yes"] * 8,
+    "weight": pa.array([None, 0.5, -2.0, 3.0, 1e17, 0.0, 1.0, INF], F64)}), 3)
+write("read-same-alpaca", pa.table({
+    "instruction": ["1"] * 4, "input": ["2", "", "2", ""], "output": ["yes"] * 4,
+    "loss_weight": pa.array([2, None, -1, 0], pa.int64())}), 4)
+write("read-same-texts", pa.table({
+    "text": ["yes no", "yes", "no", "yes"], "weight": pa.array([0.1, NAN, None, 12345678.0], F64)}), 2)
+write("read-same-ids", pa.table({
+    "input_ids": pa.array([[7, 8, 9], [7, 8], [7, 8, 9], [7, 8], [7, 8], [7, 8]], pa.list_(pa.int32())),
+    "labels": pa.array([[-100, 8, 9], None, [-100, 8, -100], None, None, None], pa.list_(pa.int32())),
+    "loss_weights": pa.array([[0.0, 0.5, 0.1], None, [1.0, 1.0, 3.0], [1.0, NAN], [0.0, 1e-9], [0.0, -INF]], pa.list_(F64)),
+    "weight": pa.array([2.0, 0.5, None, None, 0.5, 1.0], F64)}), 4)
 # Bytes that are not UTF-8, which pyarrow writes but does not read as text; our reader hands them on as they are.
 raw = [b"a\0b", b"\xc0\xaf", b"x\xffy", b"plain"]
 offsets = [sum(map(len, raw[:i])) for i in range(5)]
