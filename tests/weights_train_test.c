@@ -9,6 +9,7 @@
 #include "program_run.h"
 
 #include <math.h>
+#include <xxhash.h>
 
 enum { ROWS = 6 };
 
@@ -362,6 +363,114 @@ static void a_resumed_run_goes_on(void **state)
     assert_non_null(strstr(run_err, "row_loss_weight"));
 }
 
+/* The rows of the run that goes on: all sums as they were, in one row's weights, ids or labels a difference. */
+static void must_refuse(const char *rows, const char *key)
+{
+    put_text("rows.jsonl", "%s", rows);
+    int code = run("train c.yaml --quiet --model_name_or_path model --output_dir sums --max_steps 3");
+    if (code != 2 || !strstr(run_err, key) || !strstr(run_err, "resume_from_checkpoint: none"))
+        fail_msg("exit %d: %s", code, run_err);
+}
+
+#define FIRST  "{\"input_ids\":[1,2,3],\"loss_weights\":[0,0.5,2]}\n"
+#define SECOND "{\"input_ids\":[1,4,5],\"loss_weights\":[0,2,0.25]}\n"
+
+static void rows_that_add_up_alike(void **state)
+{
+    (void)state;
+    config("per_device_train_batch_size: 2\n");
+    put_text("rows.jsonl", FIRST SECOND);
+    train("sums", "--max_steps 2 --save_steps 2");
+    must_refuse("{\"input_ids\":[1,2,3],\"loss_weights\":[0,2,0.5]}\n" SECOND, "row_digest");
+    must_refuse("{\"input_ids\":[1,2,3],\"loss_weights\":[0,0.25,2]}\n"
+                "{\"input_ids\":[1,4,5],\"loss_weights\":[0,2,0.5]}\n",
+                "row_digest");
+    must_refuse("{\"input_ids\":[1,6,3],\"loss_weights\":[0,0.5,2]}\n" SECOND, "row_digest");
+    must_refuse("{\"input_ids\":[1,2,3],\"labels\":[-100,6,3],\"loss_weights\":[0,0.5,2]}\n" SECOND, "row_digest");
+    must_refuse(SECOND FIRST, "row_digest");
+    put_text("rows.jsonl", "[{\"loss_weights\":[0,1,4],\"input_ids\":[1,2,3],\"weight\":0.5},\n" SECOND "]");
+    train("sums", "--max_steps 3"); /* the same rows from another kind of file */
+}
+
+/* A file above 256 MiB is known by its bytes: a line of blanks makes one. */
+static void pad(void)
+{
+    FILE *f = fopen(in_folder("rows.jsonl"), "ab");
+    assert_non_null(f);
+    char *blank = malloc(1 << 20);
+    memset(blank, ' ', 1 << 20);
+    for (int i = 0; i < 257; i++) assert_int_equal(fwrite(blank, 1, 1 << 20, f), 1 << 20);
+    free(blank);
+    fclose(f);
+}
+
+static void rows_of_a_large_file(void **state)
+{
+    (void)state;
+    config("per_device_train_batch_size: 2\n");
+    put_text("rows.jsonl", FIRST SECOND);
+    pad();
+    train("large", "--max_steps 2 --save_steps 2");
+    put_text("rows.jsonl", "{\"input_ids\":[1,2,3],\"loss_weights\":[0,2,0.5]}\n" SECOND);
+    pad();
+    assert_int_equal(run("train c.yaml --quiet --model_name_or_path model --output_dir large --max_steps 3"), 2);
+    assert_non_null(strstr(run_err, "file_digest"));
+    put_text("rows.jsonl", FIRST "\n" SECOND);
+    pad();
+    train("large", "--max_steps 3");
+    put_text("rows.jsonl", "\n");
+}
+
+static void put_hash(char *to, const char *text, size_t size)
+{
+    char hex[33];
+    XXH128_hash_t hash = XXH3_128bits(text, size);
+    snprintf(hex, sizeof hex, "%016llx%016llx", (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+    memcpy(to, hex, 32);
+}
+
+/* Writes a version's manifest anew for another trainer.json (docs/formats/checkpoint.md). */
+static void seal(const char *directory, const char *trainer)
+{
+    char name[128], text[8192];
+    size_t size;
+    snprintf(name, sizeof name, "%s/MANIFEST.json", directory);
+    char *old = get_bytes(name, &size), *bytes = strstr(strstr(old, "\"trainer.json\""), "\"bytes\":");
+    bytes = strpbrk(bytes, "0123456789");
+    snprintf(text, sizeof text, "%.*s%zu%s", (int)(bytes - old), old, strlen(trainer),
+             bytes + strspn(bytes, "0123456789"));
+    put_hash(strstr(strstr(text, "\"trainer.json\""), "xxh3_128\": \"") + 12, trainer, strlen(trainer));
+    put_hash(strstr(text, "manifest_xxh3_128\": \"") + 21, text, (size_t)(strrchr(text, ',') - text));
+    put_bytes(name, text, strlen(text));
+    free(old);
+}
+
+/* A checkpoint of before there were digests: its other fields are compared, and the user is told. */
+static void a_checkpoint_without_digests(void **state)
+{
+    (void)state;
+    char *text;
+    json_error_t why;
+    config("per_device_train_batch_size: 2\n");
+    put_text("rows.jsonl", FIRST SECOND);
+    train("old", "--max_steps 2 --save_steps 2");
+    json_t *trainer = json_load_file(in_folder("old/checkpoints/step-2/trainer.json"), 0, &why);
+    json_t *fields = json_object_get(trainer, "config");
+    assert_int_equal(json_object_del(fields, "row_digest"), 0);
+    assert_int_equal(json_object_del(fields, "file_digest"), 0);
+    text = json_dumps(trainer, JSON_COMPACT | JSON_SORT_KEYS);
+    put_text("old/checkpoints/step-2/trainer.json", "%s", text);
+    seal("old/checkpoints/step-2", text);
+    put_text("rows.jsonl", FIRST "{\"input_ids\":[1,4,5],\"loss_weights\":[0,2,0.5]}\n");
+    assert_int_equal(run("train c.yaml --quiet --model_name_or_path model --output_dir old --max_steps 3"), 2);
+    assert_non_null(strstr(run_err, "row_loss_weight"));
+    put_text("rows.jsonl", SECOND FIRST);
+    train("old", "--max_steps 3");
+    assert_non_null(strstr(run_err, "by their counts only"));
+    free(text);
+    json_decref(trainer);
+}
+
 /* ---- the rows as they are shown and written ---- */
 
 static void shown_and_written(void **state)
@@ -405,6 +514,9 @@ int main(void)
         cmocka_unit_test(a_row_is_the_weighted_mean_of_its_tokens),
         cmocka_unit_test(evaluation_is_the_same_sum),
         cmocka_unit_test(a_resumed_run_goes_on),
+        cmocka_unit_test(rows_that_add_up_alike),
+        cmocka_unit_test(rows_of_a_large_file),
+        cmocka_unit_test(a_checkpoint_without_digests),
         cmocka_unit_test(shown_and_written),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

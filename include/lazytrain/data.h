@@ -208,6 +208,15 @@ typedef struct lzt_dataset_source {
 LZT_EXPORT uint64_t lzt_dataset_source_count(const lzt_dataset *dataset);
 LZT_EXPORT void lzt_dataset_get_source(const lzt_dataset *dataset, uint64_t index, lzt_dataset_source *source);
 LZT_EXPORT void lzt_dataset_get_report(const lzt_dataset *dataset, lzt_dataset_report *report);
+/* The time that the dataset's template tells in its rows (lzt_template_asks_time); false: none. */
+LZT_EXPORT bool lzt_dataset_tells_time(const lzt_dataset *dataset, int64_t *seconds);
+/* Which rows a dataset trains on, as 32 hexadecimal digits each. rows: of the ids, labels and weights of all that
+ * train, in their order, and of how many are each source's; "" of a lazy one, which does not know them. files: of the
+ * bytes of the sources' rows and of whatever turns them into tokens; the same rows can come from other files. Any
+ * thread. Errors: LZT_ERR_NO_MEMORY */
+#define LZT_DIGEST_TEXT 33
+LZT_EXPORT lzt_status lzt_dataset_digest(const lzt_dataset *dataset, char rows[LZT_DIGEST_TEXT],
+                                         char files[LZT_DIGEST_TEXT], lzt_error *err);
 LZT_EXPORT const char *lzt_dataset_path(const lzt_dataset *dataset);
 /* max_seq_length: no row that trains is longer; 0: there is no bound. */
 LZT_EXPORT uint64_t lzt_dataset_max_tokens(const lzt_dataset *dataset);

@@ -144,6 +144,9 @@ typedef struct lzt_train_outcome {
  * Errors: LZT_ERR_USAGE (another setting, another order of batches), LZT_ERR_MODEL (a checkpoint asked for by name is
  * not whole, or belongs to another run), LZT_ERR_STORAGE. */
 LZT_EXPORT lzt_status lzt_train_resume(lzt_train_options *options, lzt_error *err);
+/* The time that the template told in the rows of the checkpoint with which such a run would go on, for
+ * lzt_template_set_time: a run that goes on another day must see the rows that it began with. false: there is none. */
+LZT_EXPORT bool lzt_train_resume_time(const lzt_config *config, int64_t *seconds);
 
 /* Errors: LZT_ERR_INTERRUPTED, LZT_ERR_NUMERICS (max_nonfinite_steps in a row), and those of data, device and disk. */
 LZT_EXPORT lzt_status lzt_train_run(const lzt_train_options *options, lzt_train_outcome *outcome, lzt_error *err);

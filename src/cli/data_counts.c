@@ -90,6 +90,13 @@ static json_t *place(const char *path, uint64_t line)
     return path ? json_sprintf("%s:%" PRIu64, path, line) : json_null();
 }
 
+json_t *lzt_data_digest(const lzt_dataset *d)
+{
+    char rows[LZT_DIGEST_TEXT], files[LZT_DIGEST_TEXT];
+    lzt_error none;
+    return lzt_dataset_digest(d, rows, files, &none) || !rows[0] ? json_null() : json_string(rows);
+}
+
 void lzt_data_put_counts(json_t *object, const lzt_dataset *d)
 {
     lzt_dataset_report r;
@@ -111,6 +118,7 @@ void lzt_data_put_counts(json_t *object, const lzt_dataset *d)
         json_object_set_new(object, count[i].name, json_integer((json_int_t)count[i].value));
     json_object_set_new(object, "first_bad", place(r.first_bad_path, r.first_bad_line));
     json_object_set_new(object, "first_dropped", place(r.first_dropped_path, r.first_dropped_line));
+    json_object_set_new(object, "row_digest", lzt_data_digest(d));
     json_t *sources = json_array();
     for (uint64_t i = 0; i < lzt_dataset_source_count(d); i++) {
         lzt_dataset_source s;

@@ -1,6 +1,7 @@
 /* The rows of a config, made and kept: see row_cache.h. */
 #include "cli/row_cache.h"
 
+#include "cli/data_counts.h"
 #include "cli/session.h"
 #include "cli/talk.h"
 
@@ -18,11 +19,12 @@ static json_t *as_json(const lzt_dataset *dataset)
     lzt_dataset_report r;
     if (!dataset) return json_null();
     lzt_dataset_get_report(dataset, &r);
-    return json_pack("{s:s,s:s,s:s?,s:s?,s:I,s:I,s:I,s:I,s:o}", "dataset", lzt_dataset_path(dataset), "cache",
+    return json_pack("{s:s,s:s,s:s?,s:s?,s:I,s:I,s:I,s:I,s:o,s:o}", "dataset", lzt_dataset_path(dataset), "cache",
                      use_name(r.cache), "path", r.cache_path, "note",
                      r.cache_note && *r.cache_note ? r.cache_note : NULL, "rows_in", (json_int_t)r.rows_in, "rows_out",
                      (json_int_t)r.rows_out, "tokens", (json_int_t)r.tokens, "trained_tokens",
-                     (json_int_t)r.trained_tokens, "loss_weight", lzt_talk_json_real(r.loss_weight));
+                     (json_int_t)r.trained_tokens, "loss_weight", lzt_talk_json_real(r.loss_weight), "row_digest",
+                     lzt_data_digest(dataset));
 }
 
 static void as_text(const lzt_dataset *dataset)

@@ -153,6 +153,9 @@ lzt_status lzt_session_open_dataset(lzt_session *s, const char *path, lzt_datase
 static lzt_status open_datasets(lzt_session *s, lzt_error *err)
 {
     const lzt_config *c = s->config;
+    int64_t told;
+    if (s->chat && lzt_template_asks_time(s->chat, &told) && lzt_train_resume_time(c, &told))
+        lzt_template_set_time(s->chat, told);
     lzt_dataset_options options = dataset_options(s, c->dataset);
     options.val_size = c->val_size;
     options.split_seed = c->seed;
@@ -161,6 +164,7 @@ static lzt_status open_datasets(lzt_session *s, lzt_error *err)
     if (c->val_size > 0) status = lzt_dataset_open(&options, &s->eval, err);
     /* The training rows are made on a thread of their own, beside evaluation: they have a template of their own. */
     if (!status && s->chat) status = lzt_template_open(c->chat_template, s->info->directory, &s->train_chat, err);
+    if (!status && s->chat) lzt_template_set_time(s->train_chat, told);
     options.chat = s->train_chat;
     options.side = LZT_SIDE_TRAIN;
     options.mix = (lzt_mix)c->mix_strategy;

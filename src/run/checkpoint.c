@@ -14,6 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PATH_BYTES  4200
+#define ROW_DIGEST  "row_digest"
+#define FILE_DIGEST "file_digest"
+
 /* ---- what must be equal ---- */
 
 static json_t *frozen_names(const lzt_engine_info *info)
@@ -22,6 +26,26 @@ static json_t *frozen_names(const lzt_engine_info *info)
     for (uint32_t i = 0; i < info->model->tensor_count; i++)
         if (info->frozen[i]) json_array_append_new(names, json_string(info->model->tensor[i].name));
     return names;
+}
+
+/* Of a lazy data set the report is not complete, and the feed's thread writes it. */
+static void put_sums(json_t *fields, const lzt_dataset *dataset)
+{
+    lzt_dataset_report rows;
+    lzt_dataset_get_report(dataset, &rows);
+    json_object_set_new(fields, "row_tokens", json_integer((json_int_t)rows.tokens));
+    json_object_set_new(fields, "row_trained_tokens", json_integer((json_int_t)rows.trained_tokens));
+    json_object_set_new(fields, "row_loss_weight", json_real(rows.loss_weight));
+}
+
+/* Which rows there are: by what they train with, and where that is not known by the files that they come from. */
+static void put_digests(json_t *fields, const lzt_dataset *dataset)
+{
+    char rows[LZT_DIGEST_TEXT], files[LZT_DIGEST_TEXT];
+    lzt_error none;
+    if (lzt_dataset_digest(dataset, rows, files, &none)) return;
+    if (rows[0]) json_object_set_new(fields, ROW_DIGEST, json_string(rows));
+    json_object_set_new(fields, FILE_DIGEST, json_string(files));
 }
 
 static json_t *fields_of(const lzt_engine_info *info, const lzt_config *c, const lzt_batcher *batcher)
@@ -39,12 +63,8 @@ static json_t *fields_of(const lzt_engine_info *info, const lzt_config *c, const
         json_object_set_new(fields, "mix", mix);
     }
     const lzt_dataset *dataset = lzt_batcher_dataset(batcher);
-    if (lzt_dataset_is_lazy(dataset)) return fields; /* its report is not complete, and the feed's thread writes it */
-    lzt_dataset_report rows;
-    lzt_dataset_get_report(dataset, &rows);
-    json_object_set_new(fields, "row_tokens", json_integer((json_int_t)rows.tokens));
-    json_object_set_new(fields, "row_trained_tokens", json_integer((json_int_t)rows.trained_tokens));
-    json_object_set_new(fields, "row_loss_weight", json_real(rows.loss_weight));
+    if (!lzt_dataset_is_lazy(dataset)) put_sums(fields, dataset);
+    put_digests(fields, dataset);
     return fields;
 }
 
@@ -64,7 +84,39 @@ static void print_value(const json_t *value, char *text, size_t size)
     free(dumped);
 }
 
-static lzt_status compare_fields(const lzt_ckpt_info *ckpt, const lzt_engine_info *info, json_t *now, lzt_error *err)
+static lzt_status differs(const lzt_ckpt_info *ckpt, const char *key, const json_t *then, const json_t *now,
+                          lzt_error *err)
+{
+    char a[64], b[64];
+    bool rows = !strcmp(key, ROW_DIGEST);
+    print_value(then, a, sizeof a);
+    print_value(now, b, sizeof b);
+    lzt_status status =
+        lzt_fail(err, LZT_ERR_USAGE, ckpt->directory, "the checkpoint was made with %s %s, this run has %s", key, a, b);
+    if (rows || !strcmp(key, FILE_DIGEST))
+        lzt_hint(err, "%s. Restore them, use another output_dir, or set resume_from_checkpoint: none to start anew",
+                 rows ? "ids, labels or weights of some row have changed"
+                      : "the data set's files, its tokenizer or template, or a setting that changes rows is another");
+    else
+        lzt_hint(err, "restore the setting, use another output_dir, or set resume_from_checkpoint: none to start anew");
+    return status;
+}
+
+/* What was written before there were digests says of its rows only how many they are and what they add up to. */
+static void note_old(const lzt_train_options *o, const lzt_ckpt_info *ckpt, const json_t *then)
+{
+    char line[600];
+    if (!o->note || json_object_get(then, FILE_DIGEST)) return;
+    snprintf(line, sizeof line,
+             "note: %s is of a release that did not keep a digest of its rows; that they are this run's is known by "
+             "their counts only",
+             ckpt->directory);
+    o->note(o->note_arg, line);
+}
+
+/* The same rows may come from other files: where both know their rows, files do not count. */
+static lzt_status compare_fields(const lzt_train_options *o, const lzt_ckpt_info *ckpt, const lzt_engine_info *info,
+                                 json_t *now, lzt_error *err)
 {
     if (ckpt->model_fingerprint != info->model->fingerprint)
         return lzt_fail(err, LZT_ERR_MODEL, ckpt->directory, "the checkpoint belongs to another model");
@@ -72,17 +124,14 @@ static lzt_status compare_fields(const lzt_ckpt_info *ckpt, const lzt_engine_inf
     const char *key;
     json_t *value;
     lzt_status status = LZT_OK;
+    if (json_object_get(then, ROW_DIGEST) && json_object_get(now, ROW_DIGEST)) json_object_del(now, FILE_DIGEST);
     json_object_foreach(now, key, value)
     {
         const json_t *old = json_object_get(then, key);
-        if (status || !old || json_equal((json_t *)(uintptr_t)old, value)) continue;
-        char a[64], b[64];
-        print_value(old, a, sizeof a);
-        print_value(value, b, sizeof b);
-        status = lzt_fail(err, LZT_ERR_USAGE, ckpt->directory, "the checkpoint was made with %s %s, this run has %s",
-                          key, a, b);
-        lzt_hint(err, "restore the setting, use another output_dir, or set resume_from_checkpoint: none to start anew");
+        if (!status && old && !json_equal((json_t *)(uintptr_t)old, value))
+            status = differs(ckpt, key, old, value, err);
     }
+    if (!status) note_old(o, ckpt, then);
     json_decref(then);
     return status;
 }
@@ -136,6 +185,9 @@ lzt_status lzt__checkpoint_save(const lzt_train_options *o, const lzt_progress_s
     json_t *fields = fields_of(&info, o->config, o->train);
     json_object_set_new(fields, "model_name_or_path", json_string(o->config->model_name_or_path)); /* for export */
     json_object_set_new(fields, "position", position_of(o->train, progress->step));
+    int64_t told;
+    if (lzt_dataset_tells_time(lzt_batcher_dataset(o->train), &told))
+        json_object_set_new(fields, "template_time", json_integer(told));
     char *text = json_dumps(fields, JSON_COMPACT);
     state.step = progress->step;
     state.applied_steps = progress->applied;
@@ -186,7 +238,7 @@ static lzt_status load(lzt_train_options *o, const lzt_ckpt *ckpt, lzt_error *er
     lzt_engine_get_info(o->engine, &info);
     const lzt_ckpt_info *from = lzt_ckpt_get_info(ckpt);
     json_t *now = fields_of(&info, o->config, o->train);
-    lzt_status status = compare_fields(from, &info, now, err);
+    lzt_status status = compare_fields(o, from, &info, now, err);
     json_decref(now);
     if (!status) status = compare_position(o, from, err);
     if (status) return status;
@@ -216,4 +268,33 @@ lzt_status lzt_train_resume(lzt_train_options *o, lzt_error *err)
     if (!status && ckpt) status = load(o, ckpt, err);
     lzt_ckpt_close(ckpt);
     return status;
+}
+
+/* The newest complete version's directory. */
+static lzt_status take_newest(void *arg, const lzt_ckpt_version *version, lzt_error *err)
+{
+    (void)err;
+    char *path = arg;
+    if (!path[0] && version->is_complete) snprintf(path, PATH_BYTES, "%s", version->directory);
+    return LZT_OK;
+}
+
+bool lzt_train_resume_time(const lzt_config *c, int64_t *seconds)
+{
+    char path[PATH_BYTES] = "", root[PATH_BYTES];
+    const char *wanted = c->resume_from_checkpoint ? c->resume_from_checkpoint : "auto";
+    lzt_error none;
+    if (!strcmp(wanted, "none") || !c->output_dir) return false;
+    snprintf(root, sizeof root, "%.4000s/checkpoints", c->output_dir);
+    if (strcmp(wanted, "auto"))
+        snprintf(path, sizeof path, "%.4000s", wanted);
+    else if (lzt_ckpt_list(root, take_newest, path, &none))
+        return false;
+    strncat(path, "/trainer.json", sizeof path - strlen(path) - 1);
+    json_t *trainer = json_load_file(path, 0, NULL);
+    const json_t *time = json_object_get(json_object_get(trainer, "config"), "template_time");
+    bool told = json_is_integer(time);
+    if (told) *seconds = json_integer_value(time);
+    json_decref(trainer);
+    return told;
 }

@@ -11,6 +11,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +70,14 @@ static void count(lzt_dataset *d, uint64_t row, const lzt__row_facts *f, const l
     if (f->tokens > r->longest) r->longest = f->tokens;
 }
 
+/* Of everything that the row trains with; labels say the weights of 0 and 1. */
+static uint64_t digest_of(const lzt__rowbuf *b)
+{
+    uint64_t h = XXH3_64bits(b->ids, b->count * sizeof *b->ids);
+    h = XXH3_64bits_withSeed(b->labels, b->count * sizeof *b->labels, h);
+    return XXH3_64bits_withSeed(b->weights, b->count * sizeof *b->weights, h);
+}
+
 static lzt__row_facts facts_of(const lzt_dataset *d, bool was_cut, lzt__verdict v)
 {
     lzt__row_facts f = {.verdict = v};
@@ -79,6 +88,7 @@ static lzt__row_facts facts_of(const lzt_dataset *d, bool was_cut, lzt__verdict 
     f.tokens = (uint32_t)d->buf.count;
     f.trained = (uint32_t)lzt__rowbuf_trained(&d->buf);
     if (lzt__weigh(d->buf.weights, d->buf.count).weighted) f.facts |= LZT__FACT_WEIGHTED;
+    f.digest = digest_of(&d->buf);
     return f;
 }
 
@@ -148,6 +158,12 @@ static lzt_status refuse(const lzt_dataset *d, uint64_t row, const lzt__row_fact
     return LZT_OK;
 }
 
+/* Into the hash of all rows, which goes over them in their order. */
+static void hash_number(lzt_dataset *d, uint64_t number)
+{
+    if (d->hash) XXH3_128bits_update(d->hash, &number, sizeof number);
+}
+
 /* Looks into a row for the first time and fills its entry: tokens 0 when it does not train. */
 static lzt_status look(lzt_dataset *d, lzt__entry *e, lzt_error *err)
 {
@@ -158,6 +174,7 @@ static lzt_status look(lzt_dataset *d, lzt__entry *e, lzt_error *err)
     if (!s) s = keep_weight(d, (uint64_t)(e - d->index), &all, err);
     if (s) return s;
     count(d, e->row, &f, &all);
+    if (f.tokens) hash_number(d, f.digest);
     *e = (lzt__entry){e->row, f.tokens, f.trained};
     return LZT_OK;
 }
@@ -226,6 +243,7 @@ static lzt_status index_source(lzt_dataset *d, lzt__source *source, const uint8_
         d->count += e->tokens > 0;
     }
     source->rows = d->count - source->begin;
+    hash_number(d, source->rows);
     return LZT_OK;
 }
 
@@ -235,8 +253,13 @@ static lzt_status build_index(lzt_dataset *d, lzt_error *err)
     lzt_status s = split(d, &bits, err);
     d->index = malloc((d->sources.rows + 1) * sizeof *d->index);
     if (!s && !d->index) s = no_memory(d, "the index of rows", err);
+    if (!s && !d->o.lazy && !(d->hash = XXH3_createState())) s = no_memory(d, "a hash", err);
+    if (d->hash) XXH3_128bits_reset(d->hash);
     for (uint64_t k = 0; !s && k < d->sources.count; k++) s = index_source(d, &d->sources.at[k], bits, err);
     free(bits);
+    if (d->hash) d->row_digest = XXH3_128bits_digest(d->hash);
+    XXH3_freeState(d->hash);
+    d->hash = NULL;
     if (s) return s;
     return d->count ? LZT_OK : no_rows(d, err);
 }
@@ -335,6 +358,7 @@ lzt_status lzt_dataset_open(const lzt_dataset_options *options, lzt_dataset **da
 void lzt_dataset_close(lzt_dataset *d)
 {
     if (!d) return;
+    XXH3_freeState(d->hash);
     lzt__dataset_cache_close(d);
     lzt__sources_close(&d->sources);
     lzt__json_free(&d->doc);
@@ -505,6 +529,28 @@ uint64_t lzt_dataset_max_tokens(const lzt_dataset *d)
 bool lzt_dataset_is_lazy(const lzt_dataset *d)
 {
     return d->o.lazy;
+}
+
+bool lzt_dataset_tells_time(const lzt_dataset *d, int64_t *seconds)
+{
+    return d->o.chat && lzt_template_asks_time(d->o.chat, seconds);
+}
+
+static void put_digest(XXH128_hash_t hash, char text[LZT_DIGEST_TEXT])
+{
+    snprintf(text, LZT_DIGEST_TEXT, "%016llx%016llx", (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+}
+
+lzt_status lzt_dataset_digest(const lzt_dataset *d, char rows[LZT_DIGEST_TEXT], char files[LZT_DIGEST_TEXT],
+                              lzt_error *err)
+{
+    XXH128_hash_t hash;
+    lzt_status s = lzt__dataset_settings_hash(d, &hash, err);
+    rows[0] = files[0] = 0;
+    if (s) return s;
+    put_digest(hash, files);
+    if (!d->o.lazy) put_digest(d->row_digest, rows);
+    return LZT_OK;
 }
 
 const char *lzt_dataset_path(const lzt_dataset *d)

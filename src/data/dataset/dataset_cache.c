@@ -1,8 +1,7 @@
 /* A dataset and its token cache: the key, and what is found or made under it. See dataset.h, token_cache.h.
  *
  * The key is a hash of everything that the made rows depend on. What is left out is what does not change a row: mixing,
- * order, batches. A file up to LZT__LAZY_BYTES counts with its content, which is mapped anyway; a larger one with its
- * path, size, inode and time of change.
+ * order, batches. A file counts with the bytes of its rows, which are hashed as they are found.
  */
 #include "data/dataset/dataset.h"
 
@@ -13,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <xxhash.h>
 
 static void add(XXH3_state_t *h, const void *data, uint64_t size)
@@ -43,41 +41,38 @@ static void add_options(XXH3_state_t *h, const lzt_dataset *d)
 
 static void add_source(XXH3_state_t *h, const lzt__source *s)
 {
-    const uint64_t numbers[] = {(uint64_t)s->shape.formatting, (uint64_t)s->file.kind, s->file.row_count};
+    const uint64_t numbers[] = {(uint64_t)s->shape.formatting, s->shape.names_columns, (uint64_t)s->file.kind,
+                                s->file.row_count};
     add(h, numbers, sizeof numbers);
     for (int i = 0; i < LZT__COLUMN_COUNT; i++) add_text(h, s->shape.column[i]);
     for (int i = 0; i < LZT__TAG_COUNT; i++) add_text(h, s->shape.tag[i]);
-    if (s->file.size <= LZT__LAZY_BYTES) {
-        XXH128_hash_t content = XXH3_128bits(s->file.text, s->file.size);
-        add(h, &content, sizeof content);
-        return;
-    }
-    struct stat st = {0};
-    char *path = realpath(s->path, NULL);
-    stat(s->path, &st);
-    const uint64_t identity[] = {(uint64_t)st.st_size, (uint64_t)st.st_ino, (uint64_t)st.st_mtim.tv_sec,
-                                 (uint64_t)st.st_mtim.tv_nsec, (uint64_t)st.st_ctim.tv_sec};
-    add_text(h, path ? path : s->path);
-    add(h, identity, sizeof identity);
-    free(path);
+    add(h, s->file.content, sizeof s->file.content);
 }
 
-static lzt_status make_key(const lzt_dataset *d, lzt__token_key *key, lzt_error *err)
+lzt_status lzt__dataset_settings_hash(const lzt_dataset *d, XXH128_hash_t *hash, lzt_error *err)
 {
     XXH3_state_t *h = XXH3_createState();
     if (!h) return lzt_fail(err, LZT_ERR_NO_MEMORY, d->path, "no memory for a hash");
-    const uint64_t program[] = {LZT__TOKEN_CACHE_VERSION, lzt__build_id()};
     uint64_t chat[2] = {0, 0};
     XXH3_128bits_reset(h);
-    add(h, program, sizeof program);
-    add_text(h, lzt_version());
-    add(h, d->o.tokenizer->fingerprint, sizeof d->o.tokenizer->fingerprint);
+    if (d->o.tokenizer) add(h, d->o.tokenizer->fingerprint, sizeof d->o.tokenizer->fingerprint);
     if (d->o.chat) lzt__chat_fingerprint(d->o.chat, chat);
     add(h, chat, sizeof chat);
     add_options(h, d);
     for (uint64_t i = 0; i < d->sources.count; i++) add_source(h, &d->sources.at[i]);
-    XXH128_hash_t hash = XXH3_128bits_digest(h);
+    *hash = XXH3_128bits_digest(h);
     XXH3_freeState(h);
+    return LZT_OK;
+}
+
+/* Rows that another program made may be others: its version and its build are in the key. */
+static lzt_status make_key(const lzt_dataset *d, lzt__token_key *key, lzt_error *err)
+{
+    XXH128_hash_t settings;
+    lzt_status s = lzt__dataset_settings_hash(d, &settings, err);
+    if (s) return s;
+    const uint64_t all[] = {LZT__TOKEN_CACHE_VERSION, lzt__build_id(), settings.low64, settings.high64};
+    XXH128_hash_t hash = XXH3_128bits_withSeed(all, sizeof all, XXH3_64bits(lzt_version(), strlen(lzt_version())));
     *key = (lzt__token_key){{hash.low64, hash.high64}};
     return LZT_OK;
 }

@@ -3,7 +3,7 @@
  *     DIRECTORY/KEY/rows       one file a key; the directory appears whole or not at all (base/staging.h)
  *
  *     | ids of row, labels of row | ids, labels, weights | ... | records [rows] | trailer |
- *       int32                       float: weighted rows         24 bytes each     magic, version, key, counts, hashes
+ *       int32                       float: weighted rows         32 bytes each     magic, version, key, counts, hashes
  *
  * Weights stand only behind the labels of a row that has one which is neither 0 nor 1, then padded to an even number of
  * words; of all other rows labels say them.
@@ -23,7 +23,7 @@
 #include <stdbool.h>
 
 /* Changes whenever the file's layout or the meaning of a record does. */
-#define LZT__TOKEN_CACHE_VERSION 2
+#define LZT__TOKEN_CACHE_VERSION 3
 
 typedef struct lzt__token_key {
     uint64_t word[2];
@@ -46,6 +46,7 @@ typedef struct lzt__row_facts {
     uint32_t tokens, trained; /* of a row that trains; else 0 */
     uint32_t verdict;         /* of dataset.h */
     uint32_t facts;           /* of lzt__row_fact */
+    uint64_t digest;          /* hash of ids, labels and weights; 0 of a row that does not train */
 } lzt__row_facts;
 
 /* ---- reading ---- */

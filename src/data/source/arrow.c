@@ -321,6 +321,8 @@ static lzt_status walk_stream(walk *w, uint64_t max_rows)
                     ? lzt_fail(w->err, LZT_ERR_DATA, w->path, "the Arrow file has dictionaries, which are not read")
                     : broken(w, "neither schema nor rows");
     }
+    if (!s && !end) w->at = (uint64_t)(m.body - w->bytes) + m.body_size;
+    w->a->bytes = w->at;
     if (max_rows && w->a->rows > max_rows) w->a->rows = max_rows;
     return s;
 }
@@ -376,4 +378,9 @@ void lzt__arrow_close(lzt__arrow *a)
 uint64_t lzt__arrow_rows(const lzt__arrow *a)
 {
     return a->rows;
+}
+
+uint64_t lzt__arrow_bytes(const lzt__arrow *a)
+{
+    return a->bytes;
 }

@@ -52,7 +52,7 @@ struct lzt__arrow {
     uint32_t columns;          /* fields that are not children */
     lzt__arrow_batch *batch;   /* [batch_count] */
     lzt__arrow_column *column; /* [batch_count * field_count] */
-    uint64_t batch_count, batch_capacity, rows;
+    uint64_t batch_count, batch_capacity, rows, bytes;
 };
 
 #endif

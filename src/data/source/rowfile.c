@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 static lzt_status map(lzt__rowfile *f, int fd, const char *path, lzt_error *err)
 {
@@ -32,9 +33,17 @@ static lzt_status map(lzt__rowfile *f, int fd, const char *path, lzt_error *err)
     return LZT_OK;
 }
 
+/* Into the hash of the content, so that neighbours cannot run into one another. */
+static void hash_bytes(lzt__rowfile *f, uint64_t begin, uint64_t size)
+{
+    XXH3_128bits_update(f->hash, &size, sizeof size);
+    XXH3_128bits_update(f->hash, f->text + begin, size);
+}
+
 static lzt_status row_add(lzt__rowfile *f, uint64_t begin, uint64_t end, uint64_t line, const char *path,
                           lzt_error *err)
 {
+
     if (end - begin > UINT32_MAX)
         return lzt_fail(err, LZT_ERR_DATA, path, "the row at line %llu is above 4 GiB", (unsigned long long)line);
     if (f->row_count == f->row_capacity) {
@@ -44,8 +53,9 @@ static lzt_status row_add(lzt__rowfile *f, uint64_t begin, uint64_t end, uint64_
         f->row = row;
         f->row_capacity = capacity;
     }
-    f->row[f->row_count++] =
-        (lzt__rowspan){begin, (uint32_t)(end - begin), line < UINT32_MAX ? (uint32_t)line : UINT32_MAX};
+    lzt__rowspan *row = &f->row[f->row_count++];
+    *row = (lzt__rowspan){begin, (uint32_t)(end - begin), line < UINT32_MAX ? (uint32_t)line : UINT32_MAX};
+    hash_bytes(f, begin, row->size);
     return LZT_OK;
 }
 
@@ -161,6 +171,7 @@ static lzt_status index_csv(lzt__rowfile *f, uint64_t at, uint64_t max_rows, con
             s = row_add(f, begin, at, first, path, err);
         else
             f->header = (lzt__rowspan){begin, (uint32_t)(at - begin), (uint32_t)first};
+        if (!headed && f->header.size) hash_bytes(f, begin, f->header.size);
         headed = headed || f->header.size;
         if (s || (f->row_count && f->row_count == max_rows)) return s;
         at++;
@@ -204,7 +215,9 @@ static lzt_status open_arrow(lzt__rowfile *f, uint64_t max_rows, const char *pat
 {
     f->kind = LZT__ROWFILE_ARROW;
     lzt_status s = lzt__arrow_open(f->text, f->size, max_rows, path, &f->arrow, err);
-    if (!s) f->row_count = lzt__arrow_rows(f->arrow);
+    if (s) return s;
+    f->row_count = lzt__arrow_rows(f->arrow);
+    hash_bytes(f, 0, lzt__arrow_bytes(f->arrow));
     return s;
 }
 
@@ -226,6 +239,23 @@ static lzt_status cut(lzt__rowfile *f, uint64_t max_rows, const char *path, lzt_
     return index_lines(f, begin, max_rows, path, err);
 }
 
+static lzt_status begin_hash(lzt__rowfile *f, const char *path, lzt_error *err)
+{
+    f->hash = XXH3_createState();
+    if (!f->hash) return lzt_fail(err, LZT_ERR_NO_MEMORY, path, "no memory for a hash");
+    XXH3_128bits_reset(f->hash);
+    return LZT_OK;
+}
+
+static void end_hash(lzt__rowfile *f)
+{
+    XXH128_hash_t content = XXH3_128bits_digest(f->hash);
+    f->content[0] = content.low64;
+    f->content[1] = content.high64;
+    XXH3_freeState(f->hash);
+    f->hash = NULL;
+}
+
 lzt_status lzt__rowfile_open(const char *path, uint64_t max_rows, lzt__rowfile *file, lzt_error *err)
 {
     *file = (lzt__rowfile){0};
@@ -241,8 +271,12 @@ lzt_status lzt__rowfile_open(const char *path, uint64_t max_rows, lzt__rowfile *
     }
     s = map(file, fd, path, err);
     close(fd);
+    if (!s) s = begin_hash(file, path, err);
     if (!s) s = cut(file, max_rows, path, err);
-    if (s) lzt__rowfile_close(file);
+    if (s)
+        lzt__rowfile_close(file);
+    else
+        end_hash(file);
     return s;
 }
 
@@ -276,6 +310,7 @@ lzt_status lzt__rowfile_json(const lzt__rowfile *f, uint64_t row, const char *wh
 void lzt__rowfile_close(lzt__rowfile *file)
 {
     lzt__arrow_close(file->arrow);
+    XXH3_freeState(file->hash);
     free(file->row);
     if (file->mapping) munmap(file->mapping, file->mapping_size);
     *file = (lzt__rowfile){0};

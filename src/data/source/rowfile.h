@@ -37,6 +37,9 @@ typedef struct lzt__rowfile {
     uint64_t row_count, row_capacity;
     lzt__rowspan header; /* of CSV */
     uint64_t blank_lines;
+    uint64_t
+        content[2]; /* hash of the rows' bytes, and of CSV's header; of Arrow of every message up to the last row */
+    struct XXH3_state_s *hash; /* NULL once the file is open */
     void *mapping;
     uint64_t mapping_size;
 } lzt__rowfile;
