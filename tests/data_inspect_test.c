@@ -181,6 +181,112 @@ static void rows_as_json(void **state)
     json_decref(j);
 }
 
+/* ---- one row, every command ---- */
+
+static void config(const char *keys)
+{
+    put_text("c.yaml",
+             "model_name_or_path: model\ndataset: rows.jsonl\ntokenizer: tok\nmax_steps: 1\nsave_steps: 1\n"
+             "output_dir: out\ntokenized_path: kept\n%s",
+             keys);
+}
+
+/* Every command that reads the row refuses it at its line and in the same words. converts: but for conversion to
+ * messages, which knows no template. */
+static void refused_everywhere(const char *row, const char *says, bool converts)
+{
+    static const char *const commands[] = {
+        "train c.yaml",
+        "data tokenize --config c.yaml",
+        "data inspect --dataset rows.jsonl --tokenizer tok --template own.jinja",
+        "data inspect --rows --dataset rows.jsonl --tokenizer tok --template own.jinja",
+        "data convert --to tokens --output x.jsonl --dataset rows.jsonl --tokenizer tok --template own.jinja",
+        "eval --model model --dataset rows.jsonl --tokenizer tok --template own.jinja"};
+    char command[9000];
+    put_text("rows.jsonl",
+             "{\"messages\":[{\"role\":\"user\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"a\"}]}\n%s\n",
+             row);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        int code = run("%s", commands[i]);
+        if (code != 4 || !strstr(run_err, "rows.jsonl:2") || !strstr(run_err, says))
+            fail_msg("%s: exit %d: %s", commands[i], code, run_err);
+    }
+    int code = run("data convert --output x.jsonl --dataset rows.jsonl");
+    if (code != (converts ? 0 : 4) || (!converts && !strstr(run_err, says))) fail_msg("exit %d: %s", code, run_err);
+    snprintf(command, sizeof command, "cd %s && %s data render --template own.jinja <rows.jsonl >stdout", run_folder,
+             run_program_path);
+    assert_int_equal(shell(command), 0);
+    read_stream("stdout", run_out);
+    const char *second = strchr(run_out, '\n') + 1;
+    if (!strstr(run_out, "\"text\"") || !strstr(second, "\"error\"") || !strstr(second, says)) fail_msg("%s", run_out);
+}
+
+#define SAID(role, more) "{\"role\":\"" role "\",\"content\":\"x\"" more "}"
+#define TALK(said, more) "{\"messages\":[" said "," SAID("assistant", "") "]" more "}"
+
+static void every_command_refuses_a_row(void **state)
+{
+    (void)state;
+    tiny model = {0};
+    tiny_init(&model);
+    tiny_put(&model, "model");
+    tiny_free(&model);
+    config("template: own.jinja\n");
+    put_text("own.jinja", "{{ messages[0].content if messages[0].role == 'system' }}{%% for m in messages %%}"
+                          "{%% if m.role != 'system' %%}{{ m.role + m.content }};{%% endif %%}{%% endfor %%}");
+    refused_everywhere(TALK(SAID("user", ",\"weight\":1e-400"), ""),
+                       "the `weight` of message 1 is 1e-400, not a weight", false);
+    refused_everywhere(TALK(SAID("user", ""), ",\"loss_weight\":1e400"), "the row's `loss_weight` is not finite",
+                       false);
+    refused_everywhere(TALK(SAID("user", ",\"weight\":1e5"), ",\"weight\":1e5"),
+                       "the row's weight times that of message 1 is 1e+10, not a weight", false);
+    refused_everywhere(
+        TALK(SAID("system", ",\"weight\":0.5"), ""),
+        "the template does not write message 1 in a turn of its own, where its weight of 0.5 would count", true);
+    put_text("own.jinja", "{%% set ns = namespace(t='') %%}{%% for m in messages %%}{%% set ns.t = ns.t + m.content %%}"
+                          "{%% endfor %%}{%% generation %%}{{ ns.t }}{%% endgeneration %%}");
+    refused_everywhere(TALK(SAID("assistant", ",\"weight\":0.5"), ""),
+                       "the template does not show which of its output is whose, and messages have weights", true);
+}
+
+/* ---- a template that tells the date ---- */
+
+/* The digest of the config's rows. */
+static void made(const char *template, const char *keys, char digest[33])
+{
+    put_text("own.jinja",
+             "{%% for m in messages %%}{%% generation %%}%s{{ m.content }}{%% endgeneration %%}{%% endfor %%}",
+             template);
+    config(keys);
+    must_run("data tokenize --config c.yaml --json");
+    json_t *j = json_loads(run_out, 0, NULL);
+    snprintf(digest, 33, "%s", json_string_value(json_object_get(json_object_get(j, "train"), "row_digest")));
+    assert_int_equal(strlen(digest), 32);
+    json_decref(j);
+}
+
+/* A run that goes on another day has the rows that it began with. */
+static void the_date_of_the_first_day(void **state)
+{
+    (void)state;
+    char of_then[33], then[33], now[33];
+    put_text("rows.jsonl", "%s\n", TALK(SAID("user", ""), ""));
+    assert_int_equal(mkdir(in_folder("begun"), 0777), 0);
+    put_text("begun/trainer.json", "{\"config\":{\"template_time\":86400}}");
+    made("{{ strftime_now('%Y-%m-%d') }}", "template: own.jinja\nresume_from_checkpoint: begun\n", of_then);
+    made("1970-01-02", "template: own.jinja\n", then);
+    made("{{ strftime_now('%Y-%m-%d') }}", "template: own.jinja\n", now);
+    assert_string_equal(of_then, then);
+    assert_string_not_equal(now, then);
+    must_run("train c.yaml --quiet");
+    json_t *trainer = json_load_file(in_folder("out/checkpoints/step-1/trainer.json"), 0, NULL),
+           *fields = json_object_get(trainer, "config");
+    assert_true(json_integer_value(json_object_get(fields, "template_time")) > 1700000000);
+    assert_string_equal(json_string_value(json_object_get(fields, "row_digest")), now);
+    json_decref(trainer);
+    must_run("train c.yaml --quiet --max_steps 2"); /* goes on */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +294,8 @@ int main(void)
         cmocka_unit_test(summary_as_text),
         cmocka_unit_test(rows_as_text),
         cmocka_unit_test(rows_as_json),
+        cmocka_unit_test(every_command_refuses_a_row),
+        cmocka_unit_test(the_date_of_the_first_day),
     };
     return cmocka_run_group_tests(tests, run_set_up, run_tear_down);
 }

@@ -1,4 +1,5 @@
-/* Loss weights as rows write them (docs/adr/0022): one reading and one set of words for every place where a weight may stand.
+/* Loss weights as rows write them (docs/adr/0022): one reading and one set of words for every place where a weight may
+ * stand.
  *
  *     {"messages": [{"role": "assistant", "content": "...", "weight": 0.5}], "weight": 2}
  *     {"input_ids": [1, 2], "loss_weights": [0, 0.5], "loss_weight": 2}        question,answer,weight (CSV)
