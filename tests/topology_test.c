@@ -273,6 +273,10 @@ static void errors_name_file_and_place(void **state)
     assert_int_equal(plan("--world-size 2 --cpu-activation-budget-gb 0 --peak-cap-gb 50 --output q.json"), 3);
     assert_non_null(strstr(run_err, "rank 0: "));
     assert_false(exists("q.rank0.json"));
+    put_text("node.json",
+             "{\"pools\": [{\"name\":\"a\",\"kind\":\"gpu_link\",\"bytes_per_second\":1,\"bytes\":0,\"ranks\":[0]}]}");
+    assert_int_equal(plan("--world-size 1 --cpu-activation-budget-gb 0"), 2);
+    assert_non_null(strstr(run_err, "rank 0's rates and budgets are its shares of the pools in node.json"));
 }
 
 int main(void)

@@ -51,7 +51,9 @@ static lzt_status solve_rank(const lzt_ranks_options *r, const lzt_topology *t, 
     lzt_topology_share_of(t, (uint32_t)rank, &out->share);
     lzt_source_for_rank(base, &r->stated, &out->share, &out->options);
     lzt_status status = check_budgets(r, out, rank, err);
-    if (!status) status = lzt_source_plan(model, &out->options, solve, &out->plan, &result, err);
+    if (!status && (status = lzt_source_plan(model, &out->options, solve, &out->plan, &result, err)) && err &&
+        !err->hint[0])
+        lzt_hint(err, "rank %" PRIu64 "'s rates and budgets are its shares of the pools in %s", rank, r->topology);
     if (status) return status;
     if (!out->plan.boundary) return no_plan(&result, rank, err);
     lzt_plan_source *s = &out->plan.source;
