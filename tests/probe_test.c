@@ -173,13 +173,31 @@ static void test_from_run(void **unused)
     assert_null(strstr(run_err, "note:"));
     assert_true(exists("short/profile.json"));
     /* into a profile that was measured: what the run saw replaces it, and overlaps go */
-    must_run("probe --from-run seen --out profile.json --json");
+    must_run("probe --model model --batch 2 --seq 16 --dtype f32 --seconds 0.02 --out measured.json");
+    must_run("probe --from-run seen --out measured.json --json");
     json = json_out();
     char *text = json_dumps(json, 0);
     assert_null(strstr(text, "overlap."));
     assert_non_null(strstr(text, "h2d_both"));
     free(text);
     json_decref(json);
+    /* not into another machine's, or another device's */
+    for (int k = 0; k < 2; k++) {
+        lzt_profile other;
+        size_t before_bytes, after_bytes;
+        assert_int_equal(lzt_profile_read(in_folder("measured.json"), &other, NULL), 0);
+        snprintf(k ? other.device : other.machine, 8, "another");
+        assert_int_equal(lzt_profile_write(in_folder("other.json"), &other, NULL), 0);
+        char *before = get_bytes("other.json", &before_bytes);
+        assert_int_equal(run("probe --from-run seen --out other.json"), 2);
+        assert_non_null(strstr(run_err, "other.json: was measured on \"another\", the run computed on"));
+        char *after = get_bytes("other.json", &after_bytes);
+        assert_int_equal(before_bytes, after_bytes);
+        assert_memory_equal(before, after, before_bytes);
+        free(before);
+        free(after);
+        lzt_profile_fini(&other);
+    }
 }
 
 static void test_dry_run(void **unused)

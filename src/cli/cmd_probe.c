@@ -111,6 +111,16 @@ static void drop_overlaps(lzt_profile *p)
     p->measurement_count = kept;
 }
 
+/* Two machines' numbers in one profile would be no machine's: what the run did not see would stay the other's. */
+static lzt_status same_machine(const char *out, const lzt_profile *there, const lzt_profile *seen, lzt_error *err)
+{
+    bool machine = !strcmp(there->machine, seen->machine);
+    if (machine && !strcmp(there->device, seen->device)) return LZT_OK;
+    lzt_fail(err, LZT_ERR_USAGE, out, "was measured on \"%s\", the run computed on \"%s\"",
+             machine ? there->device : there->machine, machine ? seen->device : seen->machine);
+    return lzt_hint(err, "name another file as --out");
+}
+
 static lzt_status from_run(const lzt_args *args, lzt_profile *profile, lzt_error *err)
 {
     char path[4200];
@@ -122,7 +132,10 @@ static lzt_status from_run(const lzt_args *args, lzt_profile *profile, lzt_error
         return lzt_hint(err, "a run writes it at its end, once a step with full micro-batches has run");
     }
     lzt_status status = lzt_profile_read(path, &seen, err);
-    if (!status && out && !access(out, F_OK)) status = lzt_profile_read(out, profile, err);
+    if (!status && out && !access(out, F_OK)) {
+        status = lzt_profile_read(out, profile, err);
+        if (!status) status = same_machine(out, profile, &seen, err);
+    }
     drop_overlaps(profile);
     snprintf(profile->machine, sizeof profile->machine, "%s", seen.machine);
     snprintf(profile->device, sizeof profile->device, "%s", seen.device);
