@@ -240,6 +240,43 @@ static void test_not_believed(void **state)
     lzt_program_destroy(program);
 }
 
+/* Packed documents of a length that was not measured: the nearest measured one's time, by the pairs of tokens that
+ * attend to each other, (n + 1) / 2 a token. */
+static void test_documents(void **state)
+{
+    fixture *f = *state;
+    lzt_error err = {0};
+    lzt_program *program = compile(f, LZT_VARIANT_SINGLE, true);
+    const lzt_program_info *p = lzt_program_get_info(program);
+    double *equal = calloc(p->task_count, sizeof *equal), *packed = calloc(p->task_count, sizeof *packed);
+    uint64_t attention = 0;
+    fill(f, program);
+    check(lzt_price_tasks(program, &f->price, equal, &err), &err);
+    f->price.document_tokens = TOKENS / DOCUMENTS;
+    check(lzt_price_tasks(program, &f->price, packed, &err), &err);
+    assert_memory_equal(equal, packed, p->task_count * sizeof *equal);
+    f->price.document_tokens = 7;
+    check(lzt_price_tasks(program, &f->price, packed, &err), &err);
+    for (uint32_t i = 0; i < p->task_count; i++) {
+        bool looks = p->task[i].op == LZT_OP_ATTENTION_FWD || p->task[i].op == LZT_OP_ATTENTION_BWD;
+        double share = looks ? (7 + 1) / (TOKENS / DOCUMENTS + 1.0) : 1;
+        assert_near(packed[i], equal[i] * share, 1e-12);
+        attention += looks;
+    }
+    assert_true(attention > 0);
+    /* a length that is nearer, and one that was measured */
+    f->price.document_tokens = 8;
+    fill(f, program);
+    check(lzt_price_tasks(program, &f->price, equal, &err), &err);
+    f->price.document_tokens = 7;
+    check(lzt_price_tasks(program, &f->price, packed, &err), &err);
+    for (uint32_t i = 0; i < p->task_count; i++)
+        if (p->task[i].op == LZT_OP_ATTENTION_FWD) assert_near(packed[i], equal[i] * 8 / 9, 1e-12);
+    free(equal);
+    free(packed);
+    lzt_program_destroy(program);
+}
+
 static void test_contention(void **state)
 {
     fixture *f = *state;
@@ -306,6 +343,7 @@ int main(void)
                                        cmocka_unit_test_setup_teardown(test_between_sizes, set_up, tear_down),
                                        cmocka_unit_test_setup_teardown(test_lacking, set_up, tear_down),
                                        cmocka_unit_test_setup_teardown(test_not_believed, set_up, tear_down),
+                                       cmocka_unit_test_setup_teardown(test_documents, set_up, tear_down),
                                        cmocka_unit_test_setup_teardown(test_contention, set_up, tear_down),
                                        cmocka_unit_test_setup_teardown(test_step, set_up, tear_down),
                                        cmocka_unit_test_setup_teardown(test_flops, set_up, tear_down)};

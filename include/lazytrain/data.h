@@ -304,6 +304,9 @@ LZT_EXPORT bool lzt_batcher_ends_epoch(const lzt_batcher *batcher, uint64_t step
 /* Largest rows x longest row over the micro-batches of all steps: the token capacity that the run needs. Epochs over a
  * lazy dataset count with max_seq_length for the longest row, where there is one. */
 LZT_EXPORT uint64_t lzt_batcher_capacity(const lzt_batcher *batcher);
+/* Packed: tokens of the document that a token lies in, on average (the sum of squared lengths over the sum of lengths,
+ * over the first epoch's rows, as far as they are known): what its attention looks at. Unpacked: 0. */
+LZT_EXPORT uint64_t lzt_batcher_document_tokens(const lzt_batcher *batcher);
 /* Micro-batches of a step: accumulation, or fewer where an epoch ends. step < lzt_batcher_steps. */
 LZT_EXPORT uint64_t lzt_batcher_micro_batches(const lzt_batcher *batcher, uint64_t step);
 /* Loss-bearing tokens of the step's global batch, and the sum of their weights, added row by row in the batch's order.

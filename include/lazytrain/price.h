@@ -22,6 +22,11 @@
  * Layers whose kernels do not exist (LAYER_FWD, LAYER_BWD) are priced by a TIME "layer_fwd.bf16.linear_attention";
  * without one, by their floating-point operations at the rate that the profile's linear products reach.
  *
+ * Packed documents (document_tokens) are seldom of a length that was measured: attention is then priced from the
+ * nearest measured length, by the quotient of its operations. Shorter documents reach fewer operations a second than
+ * longer ones, so this errs low where the measured length is longer; sliding windows shorter than a document make it
+ * err high.
+ *
  * Threads: pure. Ownership: the caller's arrays.
  */
 #ifndef LAZYTRAIN_PRICE_H
@@ -41,9 +46,11 @@ extern "C" {
 
 typedef struct lzt_price_options {
     uint64_t struct_bytes;
-    const lzt_profile *profile;  /* not needed to name entries */
-    uint64_t tokens;             /* of the micro-batch; 0: the program's capacity */
-    uint64_t documents;          /* rows of equal length that it consists of; 0: one */
+    const lzt_profile *profile; /* not needed to name entries */
+    uint64_t tokens;            /* of the micro-batch; 0: the program's capacity */
+    uint64_t documents;         /* rows of equal length that it consists of; 0: one */
+    uint64_t document_tokens;   /* that attention looks at, where rows are packed of shorter documents: a mean, of which
+                                   a measured length may be far; 0: tokens / documents */
     const char *model_directory; /* for the way out that an error names; NULL: "MODEL" */
 } lzt_price_options;
 

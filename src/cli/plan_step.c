@@ -226,8 +226,12 @@ static lzt_status plan_once(const lzt_args *args, step_job *job, lzt_error *err)
     if (!status && job->json) status = print_json(job, &plan, err);
     if (!status && !job->json) status = lzt_plan_explain(&plan, &text, err);
     if (!status && text) {
-        printf("%s\n%" PRIu64 " of %" PRIu64 " candidates compiled and simulated: %.3g million tasks\n", text,
-               result.simulated, result.candidates, (double)result.work * 1e-6);
+        printf("%s\nAttention is priced for %" PRIu64 " rows of %" PRIu64
+               " tokens, a document each: shorter or packed ones "
+               "take less. Every tensor is trained.\n",
+               text, job->options.price.documents, job->options.price.tokens / job->options.price.documents);
+        printf("%" PRIu64 " of %" PRIu64 " candidates compiled and simulated: %.3g million tasks\n", result.simulated,
+               result.candidates, (double)result.work * 1e-6);
         if (job->advised) print_advice(job, &plan);
     }
     free(text);

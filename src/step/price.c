@@ -50,13 +50,20 @@ static const char *gradient_suffix(const lzt_task *t)
     return t->grad_dtype == LZT_DTYPE_F32 ? ".to_f32" : ".to_bf16";
 }
 
+/* Tokens of a document, of so many tokens in all. */
+static uint64_t document_of(const lzt_price_options *o, uint64_t tokens)
+{
+    if (o->document_tokens) return least(o->document_tokens, tokens);
+    return tokens / (o->documents ? o->documents : 1);
+}
+
 static bool name_attention(const lzt_task *t, const lzt_price_options *o, lzt_measurement *m)
 {
     char dims[96];
-    uint64_t tokens = tokens_of(o, t->dim[0]), documents = o->documents ? o->documents : 1;
+    uint64_t tokens = tokens_of(o, t->dim[0]);
     put_dims(dims, sizeof dims, t->dim + 1, 3);
     int n = snprintf(m->name, sizeof m->name, "%s.%s%s.doc%llu", lzt_op_name(t->op), dtype_text(t->dtype), dims,
-                     (unsigned long long)(tokens / documents));
+                     (unsigned long long)document_of(o, tokens));
     for (int i = 7; i <= 8; i++)
         if (t->dim[i] && n < (int)sizeof m->name)
             n += snprintf(m->name + n, sizeof m->name - (size_t)n, ".%s%llu", i == 7 ? "window" : "tile",
@@ -232,7 +239,7 @@ static lzt_status price_flops(const lzt_task *t, const lzt_price_options *o, dou
     lzt_kern_call call = {.op = t->op, .dtype = t->dtype};
     memcpy(call.dim, t->dim, sizeof call.dim);
     memcpy(call.real, t->real, sizeof call.real);
-    uint64_t documents = o->documents ? o->documents : 1, document = o->tokens / documents ? o->tokens / documents : 1;
+    uint64_t document = document_of(o, o->tokens) ? document_of(o, o->tokens) : 1;
     lzt_measurement any;
     name_layer(t, o, &any);
     any.kind = LZT_MEASURE_TIME;
@@ -240,6 +247,49 @@ static lzt_status price_flops(const lzt_task *t, const lzt_price_options *o, dou
     if (document > t->dim[0]) document = t->dim[0];
     *seconds = lzt_op_flops(&call, document) * ((double)t->dim[0] / (double)document) / rate;
     return LZT_OK;
+}
+
+/* Of a token. */
+static double attention_flops(const lzt_task *t, uint64_t document)
+{
+    lzt_kern_call call = {.op = t->op, .dtype = t->dtype};
+    memcpy(call.dim, t->dim, sizeof call.dim);
+    memcpy(call.real, t->real, sizeof call.real);
+    return lzt_op_flops(&call, document) / (double)document;
+}
+
+/* The length in a name that differs from ours in nothing else; 0: it differs. */
+static uint64_t same_but_length(const char *name, const char *ours)
+{
+    const char *mark = strstr(ours, ".doc");
+    size_t length = (size_t)(mark - ours) + 4;
+    char *end, *our_end;
+    if (strncmp(name, ours, length)) return 0;
+    unsigned long long document = strtoull(name + length, &end, 10);
+    strtoull(ours + length, &our_end, 10);
+    return strcmp(end, our_end) ? 0 : document;
+}
+
+/* Attention over documents of a length that was not measured: from the nearest that was, by their operations. */
+static bool price_documents(const lzt_task *t, const lzt_price_options *o, const lzt_measurement *m, double *seconds)
+{
+    double wanted = (double)document_of(o, tokens_of(o, t->dim[0])), near = INFINITY, measured;
+    const lzt_measurement *best = NULL;
+    uint64_t document = 0;
+    if (!o->document_tokens || (t->op != LZT_OP_ATTENTION_FWD && t->op != LZT_OP_ATTENTION_BWD)) return false;
+    for (uint64_t i = 0; i < o->profile->measurement_count; i++) {
+        const lzt_measurement *x = &o->profile->measurement[i];
+        uint64_t length = x->kind == m->kind ? same_but_length(x->name, m->name) : 0;
+        double far = length ? fabs(log((double)length / wanted)) : INFINITY;
+        if (far >= near || !lzt_price_seconds(o->profile, x->kind, x->name, m->size, &measured)) continue;
+        best = x;
+        near = far;
+        document = length;
+    }
+    if (!best) return false;
+    lzt_price_seconds(o->profile, best->kind, best->name, m->size, &measured);
+    *seconds = measured * attention_flops(t, (uint64_t)wanted) / attention_flops(t, document);
+    return isfinite(*seconds);
 }
 
 lzt_status lzt_price_tasks(const lzt_program *program, const lzt_price_options *options, double *seconds,
@@ -255,7 +305,8 @@ lzt_status lzt_price_tasks(const lzt_program *program, const lzt_price_options *
         lzt_measurement m;
         seconds[i] = 0;
         if (!lzt_price_entry(p, t, &o, &m)) continue;
-        if (!lzt_price_seconds(o.profile, m.kind, m.name, m.size, &seconds[i]))
+        if (!lzt_price_seconds(o.profile, m.kind, m.name, m.size, &seconds[i]) &&
+            !price_documents(t, &o, &m, &seconds[i]))
             status = is_layer(t) ? price_flops(t, &o, &seconds[i], err) : lacks(&m, t, &o, err);
         if (!status && !(seconds[i] <= LZT_PRICE_SECONDS_MAX)) status = disbelieve(&m, seconds[i], t->name, err);
     }

@@ -33,11 +33,12 @@ struct lzt_batcher {
     uint32_t *length;     /* [window_rows] packed, grouped */
     window kept;
     /* packed */
-    uint64_t windows;    /* of an epoch */
-    uint64_t epochs;     /* in the tables */
-    uint64_t known;      /* windows of the last epoch that were counted */
-    uint64_t *first;     /* [epochs + 1] step of an epoch's first batch */
-    uint64_t *pack_base; /* [epochs * (windows + 1)] packs of an epoch before a window */
+    uint64_t windows;       /* of an epoch */
+    uint64_t epochs;        /* in the tables */
+    uint64_t known;         /* windows of the last epoch that were counted */
+    uint64_t *first;        /* [epochs + 1] step of an epoch's first batch */
+    double tokens, squares; /* sums over the first epoch's lengths, and their squares */
+    uint64_t *pack_base;    /* [epochs * (windows + 1)] packs of an epoch before a window */
 };
 
 static uint64_t row_at(const lzt_batcher *b, uint64_t epoch, uint64_t index)
@@ -154,6 +155,16 @@ static bool is_enough(const lzt_batcher *b, uint64_t packs)
            b->first[b->epochs] + packs / b->batch_units >= b->o.max_steps;
 }
 
+/* Adds the kept window's lengths to the sums. */
+static void add_lengths(lzt_batcher *b)
+{
+    uint64_t left = b->rows - b->kept.index * b->window_rows, rows = left < b->window_rows ? left : b->window_rows;
+    for (uint64_t i = 0; i < rows; i++) {
+        b->tokens += b->length[i];
+        b->squares += (double)b->length[i] * b->length[i];
+    }
+}
+
 /* Counts the packs of one more epoch; *batches receives its batches. */
 static lzt_status table_epoch(lzt_batcher *b, uint64_t *batches, lzt_error *err)
 {
@@ -164,6 +175,7 @@ static lzt_status table_epoch(lzt_batcher *b, uint64_t *batches, lzt_error *err)
     for (; !s && w < b->windows && !is_enough(b, base[w]); w++) {
         s = load_window(b, b->epochs, w, err);
         base[w + 1] = base[w] + b->kept.packs.count;
+        if (!s && !b->epochs) add_lengths(b);
     }
     if (s) return s;
     b->known = w;
@@ -401,6 +413,11 @@ bool lzt_batcher_ends_epoch(const lzt_batcher *b, uint64_t steps)
     lzt_data_position at;
     lzt_batcher_position(b, steps, &at);
     return steps && !at.window && !at.pack;
+}
+
+uint64_t lzt_batcher_document_tokens(const lzt_batcher *b)
+{
+    return b->tokens > 0 ? (uint64_t)(b->squares / b->tokens + 0.5) : 0;
 }
 
 uint64_t lzt_batcher_capacity(const lzt_batcher *b)

@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "lazytrain/data.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -97,6 +98,7 @@ static void epochs(void **state)
     assert_int_equal(n, 3 * CAPACITY);
     lzt_micro_batch m = lzt_micro_batch_over(malloc(lzt_micro_batch_bytes(n)), n);
     uint8_t seen[ROWS] = {0};
+    double tokens = 0, squares = 0;
     for (; lzt_batcher_epoch(b, step + 1) < 1.0 + 1e-9; step++) {
         uint64_t of_step;
         double weight;
@@ -108,6 +110,8 @@ static void epochs(void **state)
             loss += m.loss_count;
             for (uint64_t i = 0; i < m.document_count; i++) {
                 int32_t begin = m.document_begin[i], end = m.document_begin[i + 1], row = m.ids[begin] / 100;
+                tokens += end - begin;
+                squares += (double)(end - begin) * (end - begin);
                 assert_false(seen[row]);
                 seen[row] = 1;
                 for (int32_t t = begin; t < end; t++) { /* as it would be alone */
@@ -119,6 +123,7 @@ static void epochs(void **state)
         }
     }
     for (int i = 0; i < ROWS; i++) assert_true(seen[i]);
+    assert_int_equal(lzt_batcher_document_tokens(b), llround(squares / tokens));
     assert_int_equal(step, lzt_batcher_steps_per_epoch(b));
     assert_int_equal(loss, counted);
     assert_true(lzt_batcher_steps(b) > 2 * step);
