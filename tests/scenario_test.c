@@ -381,7 +381,7 @@ static void frozen_tensors_shift_nothing(void **state)
     put_rows("rows.jsonl", 4, 15, t.vocab, -1);
     config("per_device_train_batch_size: 4\nmax_steps: 2\nmax_grad_norm: 0\n");
     train("free", "--dump-gradients free.st");
-    train("frozen", "--freeze model.layers.2.input_layernorm.weight --dump-gradients frozen.st");
+    train("frozen", "--freeze model.layers.2.input_layernorm.weight --dump-gradients frozen.st --device cpu-checked");
     for (int i = 0; i < t.count; i++) {
         const char *name = t.tensor[i].name;
         if (!strcmp(name, frozen)) continue;
@@ -406,6 +406,9 @@ static void frozen_tensors_are_resumed(void **state)
     put_rows("rows.jsonl", 8, 15, t.vocab, -1);
     config("per_device_train_batch_size: 2\nmax_steps: 4\n");
     train("whole", keys);
+    snprintf(words, sizeof words, "%s --device cpu-checked", keys); /* what is touched is what was declared */
+    train("checked", words);
+    assert_true(same_model("whole", "checked"));
     must_run("train c.yaml --quiet --model_name_or_path model --output_dir free --save_steps 2 --save_total_limit 4");
     snprintf(words, sizeof words,
              "cd %s && test $(du -bs whole/checkpoints/step-2 | cut -f1) -lt $(du -bs "

@@ -28,7 +28,8 @@ typedef struct lzt_auto_options {
     uint64_t micro_batches;                    /* of a step */
     uint64_t device_cap_bytes, host_cap_bytes; /* 0: no cap */
     bool training;
-    uint64_t *work; /* grows by the tasks of every program that is compiled; NULL: not counted */
+    const bool *frozen; /* [tensor_count] not trained (lzt_step_options); NULL: none */
+    uint64_t *work;     /* grows by the tasks of every program that is compiled; NULL: not counted */
 } lzt_auto_options;
 
 /* Errors: LZT_ERR_NO_PLAN "device_cap: needs at least N bytes" (or host_cap), where N is the least of the family. */

@@ -53,7 +53,7 @@ typedef enum lzt_host_op {
                          scratch. dim: H */
     LZT_HOST_ZERO,    /* ptr: gradient.  dim: bytes */
     LZT_HOST_ADD,     /* gradient += slab.  ptr: slab, gradient.  dim: elements */
-    LZT_HOST_NORM,    /* partial[unit] = sum of squares.  ptr: gradient, partials.  dim: elements, unit */
+    LZT_HOST_NORM,    /* partial[unit] = sum of squares.  ptr: gradient, partials.  dim: unit, elements */
     LZT_HOST_CLIP,    /* norm, clip factor, skip.  ptr: partials, scalars.  dim: units */
     LZT_HOST_ADAMW,   /* one unit.  ptr: gradient, master, exp_avg, exp_avg_sq, scalars.  dim: unit, elements */
     LZT_HOST_COUNT
@@ -119,6 +119,8 @@ typedef struct lzt_step_options {
     bool logits;            /* PREFILL, DECODE: bring the logits of document 0 back */
     lzt_cache_shape cache;  /* PREFILL, DECODE. sequences and prompt_tokens are at most micro_batch_tokens */
     uint64_t micro_batches; /* of a step: with more than one, kept weights have a place that outlives the program */
+    const bool *frozen;     /* [tensor_count] NORM and ADAMW leave these out: what they touch, and take, is the others'.
+                               Gradients, moments and copies stay as they are. NULL: none */
 } lzt_step_options;
 
 typedef struct lzt_object {
@@ -134,10 +136,11 @@ typedef struct lzt_operand {
     uint32_t object;
     uint64_t offset, bytes; /* within the object */
     uint8_t access;         /* lzt_access */
-    int8_t slot;            /* ptr index; LZT_SLOT_SCRATCH; copies: 0 source, 1 target */
+    int8_t slot;            /* ptr index; LZT_SLOT_SCRATCH, _RANGE; copies: 0 source, 1 target */
 } lzt_operand;
 
-enum { LZT_SLOT_SCRATCH = 100 };
+/* RANGE: touched beside the operand of a pointer; none of its own. */
+enum { LZT_SLOT_SCRATCH = 100, LZT_SLOT_RANGE = 101 };
 
 typedef struct lzt_task {
     const char *name;

@@ -43,6 +43,7 @@ typedef struct lzt_step_plan_options {
     const lzt_kern *kern; /* for its pure scratch sizes */
     lzt_numerics numerics;
     uint64_t micro_batches;  /* of a step */
+    const bool *frozen;      /* [tensor_count] not trained (lzt_step_options); NULL: none. Borrowed likewise */
     lzt_price_options price; /* its profile is borrowed while the search lives */
 } lzt_step_plan_options;
 

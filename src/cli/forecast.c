@@ -77,7 +77,8 @@ static lzt_status add(forecaster *f, lzt_variant variant, bool update, uint64_t 
                                 .kern = f->s->kern,
                                 .variant = variant,
                                 .update = update,
-                                .micro_batches = f->s->caps.micro_batches};
+                                .micro_batches = f->s->caps.micro_batches,
+                                .frozen = f->s->frozen};
     lzt_status status = lzt_step_compile(&options, &program, err);
     if (status) return status;
     status = price(f, program, times, err);

@@ -138,7 +138,8 @@ static lzt_status compile_and_add(list *l, const lzt_plan *plan, const lzt_state
                                 .kern = l->s->kern,
                                 .variant = variant,
                                 .update = update,
-                                .micro_batches = l->s->caps.micro_batches};
+                                .micro_batches = l->s->caps.micro_batches,
+                                .frozen = l->s->frozen};
     lzt_status status = lzt_step_compile(&options, &program, err);
     if (status) return status;
     status = add_program(l, program, err);
@@ -192,6 +193,7 @@ lzt_price_options lzt_session_price_options(const lzt_session *s, const lzt_prof
                                .profile = profile,
                                .tokens = s->batcher ? lzt_batcher_capacity(s->batcher) : s->numerics.micro_batch_tokens,
                                .documents = rows,
+                               .document_tokens = s->batcher ? lzt_batcher_document_tokens(s->batcher) : 0,
                                .model_directory = s->info->directory};
 }
 
@@ -219,6 +221,11 @@ lzt_status lzt_probe_session(const lzt_session *s, uint64_t rows, double seconds
     if (!l) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for a probe's list");
     l->s = s;
     l->price = lzt_session_price_options(s, NULL, rows);
+    if (l->price.document_tokens) { /* as many documents of equal length as make the packs' attention */
+        rows = (l->price.tokens + l->price.document_tokens / 2) / l->price.document_tokens;
+        l->price.documents = rows ? rows : 1;
+        l->price.document_tokens = 0;
+    }
     lzt_status status = make(l, err);
     if (!status) status = open_throttled(s, &options.dev, err);
     if (!status) {
@@ -226,7 +233,7 @@ lzt_status lzt_probe_session(const lzt_session *s, uint64_t rows, double seconds
         options.kern = s->kern;
         options.threads = (uint32_t)s->numerics.threads;
         options.tokens = l->price.tokens;
-        options.documents = rows;
+        options.documents = l->price.documents;
         options.kernel = l->kernel;
         options.kernel_count = l->kernel_count;
         options.buffer_bytes = l->buffer_bytes;

@@ -291,6 +291,23 @@ lzt_status lzt_session_open_profile(lzt_session *s, lzt_error *err)
     return LZT_OK;
 }
 
+/* Marks the tensors that the globs of `freeze` name; a glob that names none is a mistake. */
+static lzt_status mark_frozen(lzt_session *s, lzt_error *err)
+{
+    if (!s->config || !s->config->freeze.count) return LZT_OK;
+    s->frozen = calloc(s->info->tensor_count, sizeof *s->frozen);
+    if (!s->frozen) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for the list of frozen tensors");
+    for (uint64_t g = 0; g < s->config->freeze.count; g++) {
+        uint32_t found = 0;
+        for (uint32_t i = 0; i < s->info->tensor_count; i++)
+            if (!fnmatch(s->config->freeze.item[g], s->info->tensor[i].name, 0)) s->frozen[i] = true, found++;
+        if (found) continue;
+        lzt_fail(err, LZT_ERR_USAGE, "freeze", "\"%s\" names no tensor of the model", s->config->freeze.item[g]);
+        return lzt_hint(err, "lazytrain model inspect %s lists them", s->info->directory);
+    }
+    return LZT_OK;
+}
+
 lzt_status lzt_session_open_kernels(lzt_session *s, lzt_dtype dtype, uint64_t capacity, uint64_t micro_batches,
                                     bool training, lzt_error *err)
 {
@@ -301,12 +318,14 @@ lzt_status lzt_session_open_kernels(lzt_session *s, lzt_dtype dtype, uint64_t ca
     if (status) return status;
     lzt_numerics_default(s->info, dtype, capacity, micro_batches, options.threads, &s->numerics);
     if (s->config) status = override_numerics(s->config, capacity, &s->numerics, err);
+    if (!status) status = mark_frozen(s, err);
     describe_device(s);
     s->caps = (lzt_auto_options){.model = s->info,
                                  .numerics = &s->numerics,
                                  .kern = s->kern,
                                  .micro_batches = micro_batches,
-                                 .training = training};
+                                 .training = training,
+                                 .frozen = s->frozen};
     if (s->config) {
         s->caps.device_cap_bytes = s->config->memory.device_cap;
         s->caps.host_cap_bytes = s->config->memory.host_cap;
@@ -405,20 +424,6 @@ static lzt_status open_device(const lzt_session *s, lzt_dev **dev, lzt_error *er
     return lzt_dev_checked_create(&checked, *dev, dev, err);
 }
 
-/* Marks the tensors that the globs of `freeze` name; a glob that names none is a mistake. */
-static lzt_status mark_frozen(const lzt_session *s, bool *frozen, lzt_error *err)
-{
-    for (uint64_t g = 0; s->config && g < s->config->freeze.count; g++) {
-        uint32_t found = 0;
-        for (uint32_t i = 0; i < s->info->tensor_count; i++)
-            if (!fnmatch(s->config->freeze.item[g], s->info->tensor[i].name, 0)) frozen[i] = true, found++;
-        if (found) continue;
-        lzt_fail(err, LZT_ERR_USAGE, "freeze", "\"%s\" names no tensor of the model", s->config->freeze.item[g]);
-        return lzt_hint(err, "lazytrain model inspect %s lists them", s->info->directory);
-    }
-    return LZT_OK;
-}
-
 lzt_status lzt_session_open_exam(lzt_session *s, lzt_dataset *dataset, uint64_t rows, uint64_t max_new_tokens,
                                  const char *pattern, uint64_t *capacity, lzt_error *err)
 {
@@ -469,15 +474,9 @@ lzt_status lzt_session_open_engine(lzt_session *s, const lzt_cache_shape *wanted
     lzt_engine_options options = LZT_ENGINE_OPTIONS_INIT;
     lzt_status fitted = lzt_session_fit_cache(s, wanted, &options.cache, err);
     if (fitted) return fitted;
-    bool *frozen = calloc(s->info->tensor_count, sizeof *frozen);
-    if (!frozen) return lzt_fail(err, LZT_ERR_NO_MEMORY, NULL, "no memory for the list of frozen tensors");
-    lzt_status status = mark_frozen(s, frozen, err);
-    if (!status) status = open_device(s, &options.dev, err);
-    if (status) {
-        free(frozen);
-        return status;
-    }
-    options.frozen = frozen;
+    lzt_status status = open_device(s, &options.dev, err);
+    if (status) return status;
+    options.frozen = s->frozen;
     options.model = s->model;
     options.plan = &s->plan;
     options.kern = s->kern;
@@ -485,7 +484,6 @@ lzt_status lzt_session_open_engine(lzt_session *s, const lzt_cache_shape *wanted
     options.micro_batches = s->caps.micro_batches;
     s->kern = NULL;
     status = lzt_engine_create(&options, &s->engine, err);
-    free(frozen);
     if (!status) status = lzt_engine_load(s->engine, err);
     if (!status) lzt_model_drop_mappings(s->model);
     return status;
@@ -498,6 +496,7 @@ void lzt_session_close(lzt_session *s)
     lzt_plan_fini(&s->plan);
     lzt_profile_fini(&s->profile);
     lzt_kern_destroy(s->kern);
+    free(s->frozen);
     lzt_batcher_destroy(s->batcher);
     lzt_dataset_close(s->eval);
     lzt_dataset_close(s->train);

@@ -29,6 +29,7 @@ typedef struct lzt_session {
     lzt_kern *kern; /* NULL once the engine has it */
     lzt_numerics numerics;
     lzt_plan plan;
+    bool *frozen;          /* [info->tensor_count] that the config freezes; NULL: none */
     lzt_auto_options caps; /* what plan and engine must fit */
     lzt_engine *engine;
     lzt_profile profile; /* of the machine, where has_profile */

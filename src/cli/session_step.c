@@ -20,6 +20,7 @@ static lzt_step_plan_options options_of(const lzt_session *s)
         .kern = s->kern,
         .numerics = s->numerics,
         .micro_batches = s->caps.micro_batches,
+        .frozen = s->frozen,
         .price = lzt_session_price_options(s, &s->profile, s->config->per_device_train_batch_size)};
 }
 
@@ -153,6 +154,12 @@ void lzt_session_say_search(const lzt_session *s)
     lzt_talk("plan: found from %s: %llu of %llu candidates simulated, %s", s->profile_path,
              (unsigned long long)r->simulated, (unsigned long long)r->candidates,
              r->cut ? "then the limit of work came" : "no other could be faster");
+    uint64_t document = s->batcher ? lzt_batcher_document_tokens(s->batcher) : 0;
+    if (document)
+        lzt_talk(
+            "plan: attention is priced for packed documents of %llu tokens, the data's mean by tokens; short ones take "
+            "somewhat longer than their share",
+            (unsigned long long)document);
 }
 
 lzt_status lzt_session_say_proposal(const lzt_session *s, lzt_error *err)

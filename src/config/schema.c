@@ -161,7 +161,8 @@ static const lzt_key table[] = {
     {"max_nonfinite_steps", NULL, UINT(max_nonfinite_steps), .unit = "steps", .fallback = "10", AT_LEAST(1),
      .help = "Steps in a row with a loss or gradient that is not finite (each skipped and counted) before the run "
          "ends with exit code 7."},
-    {"freeze", NULL, LIST(freeze), .help = "Globs of tensor names that are not trained."},
+    {"freeze", NULL, LIST(freeze), .help = "Globs of tensor names that are not trained: no update, no part in the norm. Their gradients and "
+             "moments keep their memory and their way down; plans and predictions count it so."},
 
     /* logging, evaluation, checkpoints */
     {"logging_steps", "log_every_n_steps log_interval logging.log_interval", STEPS(logging_steps), .fallback = "10",

@@ -40,7 +40,9 @@ static void bind_host(lzt_engine *engine, const lzt_program_info *p, const lzt_t
     for (uint32_t i = 0; i < t->operand_count; i++) {
         const lzt_operand *u = &p->operand[t->first_operand + i];
         const lzt_object *o = &p->object[u->object];
-        assert(o->space == LZT_SPACE_HOST && u->slot < LZT_HOST_PTRS);
+        assert(o->space == LZT_SPACE_HOST);
+        if (u->slot == LZT_SLOT_RANGE) continue;
+        assert(u->slot < LZT_HOST_PTRS);
         out->ptr[u->slot] = lzt_dev_address(engine->dev, LZT_SPACE_HOST, o->offset + u->offset);
     }
 }

@@ -20,7 +20,8 @@ static lzt_status compile(lzt_engine *engine, const lzt_engine_options *options,
                              .update = update,
                              .logits = options->logits,
                              .cache = options->cache,
-                             .micro_batches = options->micro_batches};
+                             .micro_batches = options->micro_batches,
+                             .frozen = engine->frozen};
     lzt_status status = lzt_step_compile(&step, program, err);
     if (status) return status;
     const lzt_program_info *info = lzt_program_get_info(*program);
@@ -142,6 +143,7 @@ lzt_status lzt_engine_create(const lzt_engine_options *options, lzt_engine **out
     }
     memcpy(lzt__host(engine, engine->layout->inv_freq_offset), engine->info->inv_freq,
            engine->info->rotary_dim / 2 * sizeof(float));
+    memset(lzt__host(engine, engine->layout->partials_offset), 0, sizeof(double) * engine->layout->unit_count);
     *out = engine;
     return LZT_OK;
 }

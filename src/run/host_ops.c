@@ -34,6 +34,14 @@ static void add(const lzt_host_call *c)
     lzt_optim_add(c->engine->optim, dtype, c->ptr[1], dtype, c->ptr[0], c->dim[0]);
 }
 
+/* Where the arrays of NORM and ADAMW begin: at the unit's first tensor that is trained. */
+static uint64_t first_element(const lzt_engine *engine, const lzt_unit *unit)
+{
+    uint32_t i = 0;
+    while (i + 1 < unit->tensor_count && engine->frozen[unit->first_tensor + i]) i++;
+    return engine->info->tensor[unit->first_tensor + i].unit_offset;
+}
+
 /* Sum of squares over the unit's tensors (not the gaps between them). */
 static void norm(const lzt_host_call *c)
 {
@@ -41,11 +49,12 @@ static void norm(const lzt_host_call *c)
     const lzt_unit *unit = &m->unit[c->dim[0]];
     lzt_dtype dtype = c->engine->plan.numerics.grad_dtype;
     double *partial = c->ptr[1];
+    uint64_t begin = first_element(c->engine, unit);
     *partial = 0;
     for (uint32_t i = 0; i < unit->tensor_count; i++) {
         const lzt_tensor *t = &m->tensor[unit->first_tensor + i];
         if (c->engine->frozen[unit->first_tensor + i]) continue;
-        const char *at = (const char *)c->ptr[0] + t->unit_offset * lzt_dtype_bytes(dtype);
+        const char *at = (const char *)c->ptr[0] + (t->unit_offset - begin) * lzt_dtype_bytes(dtype);
         *partial += lzt_optim_sqnorm(c->engine->optim, dtype, at, t->element_count);
     }
 }
@@ -70,6 +79,7 @@ static void adamw(const lzt_host_call *c)
     const lzt_step_scalars *s = c->ptr[5];
     const lzt_unit *unit = &m->unit[c->dim[0]];
     bool split = numerics->dtype == LZT_DTYPE_BF16;
+    uint64_t begin = first_element(c->engine, unit);
     lzt_optim_step step = {.lr = s->lr,
                            .clip_factor = s->clip_factor,
                            .beta1 = s->beta1,
@@ -80,8 +90,8 @@ static void adamw(const lzt_host_call *c)
                            .skip = (uint32_t)s->skip};
     for (uint32_t i = 0; i < unit->tensor_count; i++) {
         const lzt_tensor *t = &m->tensor[unit->first_tensor + i];
-        uint64_t at = t->unit_offset;
         if (c->engine->frozen[unit->first_tensor + i]) continue;
+        uint64_t at = t->unit_offset - begin;
         lzt_optim_run run = {.master = split ? LZT_MASTER_SPLIT : LZT_MASTER_F32,
                              .grad_dtype = numerics->grad_dtype,
                              .count = t->element_count,

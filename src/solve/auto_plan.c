@@ -34,7 +34,8 @@ static lzt_status measure_variant(const lzt_auto_options *o, lzt_plan *plan, con
                              .kern = o->kern,
                              .variant = variant,
                              .update = update,
-                             .micro_batches = o->micro_batches};
+                             .micro_batches = o->micro_batches,
+                             .frozen = o->frozen};
     lzt_program *program;
     lzt_status status = lzt_step_compile(&step, &program, err);
     if (status) return status;

@@ -61,7 +61,8 @@ static inline lzt_status hand_profile(const lzt_step_plan_options *o, const hand
                                  .kern = o->kern,
                                  .variant = (lzt_variant)v,
                                  .update = v < 2,
-                                 .micro_batches = o->micro_batches};
+                                 .micro_batches = o->micro_batches,
+                                 .frozen = o->frozen};
         lzt_program *program;
         status = lzt_step_compile(&step, &program, err);
         if (status) break;

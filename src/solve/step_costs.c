@@ -48,7 +48,8 @@ static lzt_status price(const lzt_step_plan_options *o, const lzt_plan *plan, co
                              .kern = o->kern,
                              .variant = variant,
                              .update = update,
-                             .micro_batches = o->micro_batches};
+                             .micro_batches = o->micro_batches,
+                             .frozen = o->frozen};
     *r = (priced){0};
     lzt_status status = lzt_step_compile(&step, &r->program, err);
     if (status) return status;

@@ -34,7 +34,8 @@ static lzt_auto_options auto_options(const lzt_step_search *s)
                               .numerics = &s->options.numerics,
                               .kern = s->options.kern,
                               .micro_batches = s->options.micro_batches,
-                              .training = true};
+                              .training = true,
+                              .frozen = s->options.frozen};
 }
 
 lzt_status lzt_step_search_create(const lzt_step_plan_options *options, lzt_step_search **search, lzt_error *err)
@@ -90,7 +91,8 @@ static lzt_status add_program(const lzt_step_search *s, const lzt_state_layout *
                              .kern = s->options.kern,
                              .variant = variant,
                              .update = update,
-                             .micro_batches = s->options.micro_batches};
+                             .micro_batches = s->options.micro_batches,
+                             .frozen = s->options.frozen};
     lzt_program *program;
     lzt_account account = {0};
     double seconds = 0;

@@ -124,33 +124,74 @@ static void add_kept_weights(compiler *c)
 
 /* ---- the optimizer ---- */
 
+static bool is_frozen(const compiler *c, uint32_t tensor)
+{
+    return c->b.options->frozen && c->b.options->frozen[tensor];
+}
+
+/* The elements of a unit from a tensor that is trained to the next one that is not; *tensor moves on. False: none is
+ * left. A unit without frozen tensors is one such stretch. */
+static bool next_trained(const compiler *c, uint32_t unit, uint32_t *tensor, uint64_t *begin, uint64_t *count)
+{
+    const lzt_unit *u = &c->b.model->unit[unit];
+    uint32_t end = u->first_tensor + u->tensor_count, i = *tensor;
+    while (i < end && is_frozen(c, i)) i++;
+    if (i == end) return false;
+    *begin = c->b.model->tensor[i].unit_offset;
+    while (i < end && !is_frozen(c, i)) i++;
+    *tensor = i;
+    *count = (i < end ? c->b.model->tensor[i].unit_offset : u->element_count) - *begin;
+    return true;
+}
+
+static uint64_t trained_elements(const compiler *c, uint32_t unit)
+{
+    uint32_t tensor = c->b.model->unit[unit].first_tensor;
+    uint64_t begin, count, sum = 0;
+    while (next_trained(c, unit, &tensor, &begin, &count)) sum += count;
+    return sum;
+}
+
+/* The trained elements of one of a unit's arrays; the first stretch has the pointer. */
+static void use_trained(compiler *c, uint32_t unit, int slot, lzt_access access, uint32_t object,
+                        uint64_t element_bytes)
+{
+    uint32_t tensor = c->b.model->unit[unit].first_tensor;
+    uint64_t begin, count;
+    for (int at = slot; next_trained(c, unit, &tensor, &begin, &count); at = LZT_SLOT_RANGE)
+        lzt__use(&c->b, at, access, object, begin * element_bytes, count * element_bytes);
+}
+
 static void emit_update(compiler *c, uint32_t unit)
 {
     if (!c->update || c->updated[unit]) return;
     c->updated[unit] = true;
     lzt_builder *b = &c->b;
+    uint64_t elements = trained_elements(c, unit);
+    if (!elements) return;
     lzt_task *task = lzt__task(b, LZT_LANE_CPU_OPTIMIZER, b->model->unit[unit].layer, "adamw.U%u", (unsigned)unit);
     task->host_op = LZT_HOST_ADAMW;
     task->iteration = -1;
     task->dim[0] = unit;
-    task->dim[1] = b->model->unit[unit].element_count;
-    lzt__use_all(b, 0, LZT_ACCESS_READ, c->gradient[unit]);
-    lzt__use_all(b, 1, LZT_ACCESS_READ_WRITE, c->weight[unit]);
-    if (c->low[unit] != LZT_NO_OBJECT) lzt__use_all(b, 2, LZT_ACCESS_READ_WRITE, c->low[unit]);
-    lzt__use_all(b, 3, LZT_ACCESS_READ_WRITE, c->exp_avg[unit]);
-    lzt__use_all(b, 4, LZT_ACCESS_READ_WRITE, c->exp_avg_sq[unit]);
+    task->dim[1] = elements;
+    use_trained(c, unit, 0, LZT_ACCESS_READ, c->gradient[unit], b->grad_bytes);
+    use_trained(c, unit, 1, LZT_ACCESS_READ_WRITE, c->weight[unit], b->element_bytes);
+    if (c->low[unit] != LZT_NO_OBJECT) use_trained(c, unit, 2, LZT_ACCESS_READ_WRITE, c->low[unit], 2);
+    use_trained(c, unit, 3, LZT_ACCESS_READ_WRITE, c->exp_avg[unit], 4);
+    use_trained(c, unit, 4, LZT_ACCESS_READ_WRITE, c->exp_avg_sq[unit], 4);
     lzt__use_all(b, 5, LZT_ACCESS_READ, c->pending);
 }
 
 static void emit_norm(compiler *c, uint32_t unit)
 {
-    if (!c->take_norm) return;
+    uint64_t elements = trained_elements(c, unit);
+    if (!c->take_norm || !elements) return; /* the partial sum of a frozen unit stays 0 */
     lzt_builder *b = &c->b;
     lzt_task *task = lzt__task(b, LZT_LANE_CPU_OPTIMIZER, b->model->unit[unit].layer, "norm.U%u", (unsigned)unit);
     task->host_op = LZT_HOST_NORM;
     task->dim[0] = unit;
-    task->dim[1] = b->model->unit[unit].element_count;
-    lzt__use_all(b, 0, LZT_ACCESS_READ, c->gradient[unit]);
+    task->dim[1] = elements;
+    use_trained(c, unit, 0, LZT_ACCESS_READ, c->gradient[unit], b->grad_bytes);
     lzt__use(b, 1, LZT_ACCESS_WRITE, c->partials, 8 * (uint64_t)unit, 8);
 }
 
