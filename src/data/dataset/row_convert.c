@@ -1,6 +1,7 @@
 /* A row as one line of normalised JSON, whatever its format was. See lzt_dataset_convert. */
 #include "base/real_text.h"
 #include "data/dataset/dataset.h"
+#include "data/loss_weight.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +38,10 @@ static bool add_weight(lzt__arena *arena, lzt__dict *message, float wanted)
         weight.integer = wanted != 0;
     else
         weight.real = strtod(lzt__real_text_f32(wanted, text), NULL); /* 0.1, not 0.100000001 */
-    if (lzt__dict_find(message, "weight") || lzt__dict_find(message, "train") || lzt__dict_find(message, "loss_weight"))
-        return true;
+    for (const char *const *name = lzt__weight_fields; *name; name++) {
+        const lzt__value *own = lzt__dict_find(message, *name);
+        if (own && own->kind != LZT__KIND_NONE) return true;
+    }
     return lzt__value_string(arena, "weight", 6, 0, &key) && lzt__dict_set(arena, message, key, weight);
 }
 

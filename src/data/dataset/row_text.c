@@ -153,6 +153,7 @@ typedef struct conversation {
     const lzt__rowshape *shape; /* NULL: fields have their usual names */
     uint32_t capacity;
     bool has_tools;
+    bool in_prompt; /* messages that are put are a question's: they bear loss only where they say so */
     const char *where;
     lzt_error *err;
 } conversation;
@@ -199,7 +200,25 @@ static lzt_status put(conversation *c, lzt__value message, float weight)
  * says only what is not the usual. */
 static float usual_weight(const conversation *c, bool assistant)
 {
-    return assistant || (c->m->loss_on == LZT_LOSS_ALL && !c->m->converted) ? 1 : 0;
+    return (assistant && !c->in_prompt) || (c->m->loss_on == LZT_LOSS_ALL && !c->m->converted) ? 1 : 0;
+}
+
+static lzt_status add_part(conversation *c, lzt__value *list, const char *text, uint64_t size)
+{
+    lzt__value kind, content, *part = &list->list->item[list->list->count++];
+    if (!lzt__value_dict(c->arena, 2, part) || !lzt__value_string(c->arena, "text", 4, 0, &kind) ||
+        !lzt__value_string(c->arena, text, size, 0, &content))
+        return no_memory(c->err);
+    lzt_status s = set(c, part->dict, "type", kind);
+    return s ? s : set(c, part->dict, "text", content);
+}
+
+/* A text as a list of one part. */
+static lzt_status one_part(conversation *c, const char *text, uint64_t size, lzt__value *list)
+{
+    if (!lzt__value_list(c->arena, 1, LZT__KIND_LIST, list)) return no_memory(c->err);
+    list->list->count = 0;
+    return add_part(c, list, text, size);
 }
 
 static lzt_status add_text(conversation *c, const char *role, const char *text, uint64_t size)
@@ -208,7 +227,9 @@ static lzt_status add_text(conversation *c, const char *role, const char *text, 
     if (!lzt__value_dict(c->arena, 3, &message) || !lzt__value_string(c->arena, role, strlen(role), 0, &r) ||
         !lzt__value_string(c->arena, text, size, 0, &t))
         return no_memory(c->err);
-    lzt_status s = set(c, message.dict, "role", r);
+    lzt_status s = LZT_OK;
+    if (!c->m->converted && lzt__chat_content(c->m->chat) == LZT__CONTENT_PARTS) s = one_part(c, text, size, &t);
+    if (!s) s = set(c, message.dict, "role", r);
     if (!s) s = set(c, message.dict, "content", t);
     return s ? s : put(c, message, usual_weight(c, !strcmp(role, "assistant")));
 }
@@ -216,6 +237,12 @@ static lzt_status add_text(conversation *c, const char *role, const char *text, 
 static bool is_text(const lzt__json *node)
 {
     return node && node->type == LZT__JSON_STRING;
+}
+
+static bool is_nothing(const lzt__json *node)
+{
+    bool hollow = node && (node->type == LZT__JSON_STRING || node->type == LZT__JSON_ARRAY) && !node->size;
+    return !node || node->type == LZT__JSON_NULL || hollow;
 }
 
 /* The field that node is, with what it is and what it should be. */
@@ -233,38 +260,77 @@ static lzt_status wrong_type(const conversation *c, const lzt__json *node, const
     return lzt_hint(c->err, "%sleave such rows out with on_bad_row: skip", quotes ? "write it in quotes, or " : "");
 }
 
-static bool is_nothing(const lzt__json *node)
+/* The text of a content part; NULL, with an error, when it is something else. */
+static const lzt__json *part_text(const conversation *c, const lzt__json *part)
 {
-    return !node || node->type == LZT__JSON_NULL || (node->type == LZT__JSON_STRING && !node->size);
+    static const char *const types[] = {"text", "input_text", "output_text"};
+    const lzt__json *type = lzt__json_get(part, "type"), *text = lzt__json_get(part, "text");
+    bool known = is_nothing(type);
+    for (size_t i = 0; !known && i < sizeof types / sizeof types[0]; i++) known = lzt__json_is_string(type, types[i]);
+    if (!text) text = lzt__json_get(part, "value");
+    if (known && is_text(text)) return text;
+    bool named = !known && is_text(type);
+    lzt_fail(c->err, LZT_ERR_DATA, c->where,
+             "a content part is %s%.*s, not a text; images and the like are not supported",
+             named ? "of type " : "something else", named ? (int)(type->size > 60 ? 60 : type->size) : 0,
+             named ? type->text : "");
+    return NULL;
 }
 
-/* Content parts that are all text are the text they make together. */
+/* Content parts, all text, as the one text that they make together. */
 static lzt_status join_parts(conversation *c, const lzt__json *parts, lzt__value *text)
 {
     uint64_t size = 0, used = 0;
     const lzt__json *p = lzt__json_child(parts);
     for (uint32_t i = 0; i < parts->size; i++, p = lzt__json_next(p)) {
-        const lzt__json *t = lzt__json_get(p, "text");
-        if (!t) t = lzt__json_get(p, "value");
-        if (!is_text(t)) return fail(c, "a content part is not text; images and the like are not supported");
+        const lzt__json *t = part_text(c, p);
+        if (!t) return LZT_ERR_DATA;
         size += t->size;
     }
     char *bytes = lzt__arena_take(c->arena, size + 1);
     if (!bytes) return no_memory(c->err);
     p = lzt__json_child(parts);
     for (uint32_t i = 0; i < parts->size; i++, p = lzt__json_next(p)) {
-        const lzt__json *t = lzt__json_get(p, "text");
-        if (!t) t = lzt__json_get(p, "value");
+        const lzt__json *t = part_text(c, p);
         memcpy(bytes + used, t->text, t->size);
         used += t->size;
     }
     return lzt__value_string(c->arena, bytes, size, 0, text) ? LZT_OK : no_memory(c->err);
 }
 
+/* A list of {type, text}, for a template that goes through parts itself: of a list, or of one text. */
+static lzt_status list_parts(conversation *c, const lzt__json *content, lzt__value *list)
+{
+    if (is_text(content)) return one_part(c, content->text, content->size, list);
+    if (!lzt__value_list(c->arena, content->size, LZT__KIND_LIST, list)) return no_memory(c->err);
+    list->list->count = 0;
+    lzt_status s = LZT_OK;
+    const lzt__json *p = lzt__json_child(content);
+    for (uint32_t i = 0; !s && i < content->size; i++, p = lzt__json_next(p)) {
+        const lzt__json *t = part_text(c, p);
+        s = t ? add_part(c, list, t->text, t->size) : LZT_ERR_DATA;
+    }
+    return s;
+}
+
 /* The weight of the message that is put next; *weight stays where it has none. */
 static lzt_status message_weight(const conversation *c, const lzt__json *message, float *weight)
 {
     return lzt__weight_of_message(message, c->messages.list->count + 1, c->where, weight, c->err);
+}
+
+/* Whether the template is given parts: of a list where it goes through lists, of a text where it knows nothing else. */
+static bool in_parts(const conversation *c, const lzt__json *content)
+{
+    lzt__content takes = lzt__chat_content(c->m->chat);
+    bool list = content->type == LZT__JSON_ARRAY;
+    return !c->m->converted && (takes == LZT__CONTENT_PARTS || (takes == LZT__CONTENT_EITHER && list));
+}
+
+/* Whether the content is given to the template in another form than the row has it. */
+static bool takes_work(const conversation *c, const lzt__json *content)
+{
+    return content && (content->type == LZT__JSON_ARRAY || (is_text(content) && in_parts(c, content)));
 }
 
 /* A message as OpenAI has it. */
@@ -276,8 +342,8 @@ static lzt_status add_message(conversation *c, const lzt__json *node)
     lzt_status s = lzt__value_from_json(c->arena, node, &message, c->err);
     bool is_content = !parts || is_text(parts) || parts->type == LZT__JSON_ARRAY || parts->type == LZT__JSON_NULL;
     if (!s && !is_content) s = wrong_type(c, parts, "a text or a list of parts");
-    if (!s && parts && parts->type == LZT__JSON_ARRAY) {
-        s = join_parts(c, parts, &content);
+    if (!s && takes_work(c, parts)) {
+        s = in_parts(c, parts) ? list_parts(c, parts, &content) : join_parts(c, parts, &content);
         if (!s) s = set(c, message.dict, "content", content);
     }
     float weight = usual_weight(c, lzt__json_is_string(role, "assistant") || lzt__json_is_string(role, "model"));
@@ -381,25 +447,60 @@ static lzt_status add_tools(conversation *c, const lzt__json *row)
 
 /* ---- from a row to its conversation ---- */
 
-static lzt_status from_list(conversation *c, const lzt__json *row, const lzt__json *list, const lzt__json *more)
+/* The row's `system`, ahead of its turns. */
+static lzt_status add_system(conversation *c, const lzt__json *row)
 {
     const lzt__json *system = field_of(c->shape, row, LZT__COLUMN_SYSTEM, "system");
+    if (is_nothing(system)) return LZT_OK;
+    return is_text(system) ? add_text(c, "system", system->text, system->size) : wrong_type(c, system, "a text");
+}
+
+static bool is_system(const lzt__value *message)
+{
+    const lzt__value *role = lzt__dict_find(message->dict, "role");
+    return role && role->kind == LZT__KIND_STRING && role->string->size == 6 &&
+           !memcmp(role->string->bytes, "system", 6);
+}
+
+/* A `system` beside a system turn is that turn again, or nobody can tell which one is meant. */
+static lzt_status one_system(conversation *c)
+{
+    lzt__value *item = c->messages.list->item;
+    uint32_t count = c->messages.list->count;
+    if (count < 2 || !is_system(&item[1])) return LZT_OK;
+    const lzt__value *a = lzt__dict_find(item[0].dict, "content"), *b = lzt__dict_find(item[1].dict, "content");
+    bool unknown = false;
+    if (!a || !b || !lzt__value_equal(a, b, &unknown))
+        return fail(c, "the row has a system text of its own and another one in its first turn");
+    memmove(item, item + 1, (count - 1) * sizeof *item);
+    memmove(c->m->wanted, c->m->wanted + 1, (count - 1) * sizeof *c->m->wanted);
+    c->messages.list->count--;
+    return LZT_OK;
+}
+
+/* list: the conversation; or a question, where more is its answer. */
+static lzt_status from_list(conversation *c, const lzt__json *row, const lzt__json *list, const lzt__json *more)
+{
     lzt_status s = begin(c, list->size + (more ? more->size : 0) + 1);
-    if (!s && is_text(system) && system->size) s = add_text(c, "system", system->text, system->size);
+    if (!s) s = add_system(c, row);
+    bool system = !s && c->messages.list->count;
     for (int k = 0; k < 2; k++) {
         const lzt__json *of = k ? more : list, *n = of ? lzt__json_child(of) : NULL;
+        c->in_prompt = more && !k;
         for (uint32_t i = 0; !s && of && i < of->size; i++, n = lzt__json_next(n))
             s = !c->shape                                    ? add_turn(c, n)
                 : c->shape->formatting == LZT__FORMAT_OPENAI ? add_message(c, n)
                                                              : add_tagged(c, n);
     }
+    if (!s && system) s = one_system(c);
     return s ? s : add_tools(c, row);
 }
 
 /* instruction, and on a line of its own the input. */
 static lzt_status add_instruction(conversation *c, const lzt__json *query, const lzt__json *input)
 {
-    if (!is_text(input) || !input->size) return add_text(c, "user", query->text, query->size);
+    if (is_nothing(input)) return add_text(c, "user", query->text, query->size);
+    if (!is_text(input)) return wrong_type(c, input, "a text");
     uint64_t size = (uint64_t)query->size + 1 + input->size;
     char *bytes = lzt__arena_take(c->arena, size);
     if (!bytes) return no_memory(c->err);
@@ -412,11 +513,11 @@ static lzt_status add_instruction(conversation *c, const lzt__json *query, const
 static lzt_status from_pair(conversation *c, const lzt__json *row, const lzt__json *query, const lzt__json *input,
                             const lzt__json *response)
 {
-    const lzt__json *system = field_of(c->shape, row, LZT__COLUMN_SYSTEM, "system"),
-                    *history = field_of(c->shape, row, LZT__COLUMN_HISTORY, "history");
-    bool has_history = history && history->type == LZT__JSON_ARRAY;
+    const lzt__json *history = field_of(c->shape, row, LZT__COLUMN_HISTORY, "history");
+    bool has_history = !is_nothing(history);
+    if (has_history && history->type != LZT__JSON_ARRAY) return wrong_type(c, history, "a list of [question, answer]");
     lzt_status s = begin(c, 3 + (has_history ? 2 * history->size : 0));
-    if (!s && is_text(system) && system->size) s = add_text(c, "system", system->text, system->size);
+    if (!s) s = add_system(c, row);
     const lzt__json *h = has_history ? lzt__json_child(history) : NULL;
     for (uint32_t i = 0; !s && h && i < history->size; i++, h = lzt__json_next(h)) {
         const lzt__json *q = h->type == LZT__JSON_ARRAY && h->size == 2 ? lzt__json_child(h) : NULL,
@@ -448,6 +549,25 @@ static void choose_trained(conversation *c)
     }
 }
 
+/* Keeps an answer that is a text, or the list of texts that list_parts makes. */
+static lzt_status keep_content(const conversation *c, const lzt__value *content)
+{
+    lzt__rowmaker *m = c->m;
+    bool list = content->kind == LZT__KIND_LIST;
+    if (!list) return keep_answer(m, content->string->bytes, content->string->size, c->err);
+    lzt_status s = keep_answer(m, "", 0, c->err);
+    for (uint32_t i = 0; !s && i < content->list->count; i++) {
+        const lzt__string *part = lzt__dict_find(content->list->item[i].dict, "text")->string;
+        char *grown = realloc(m->answer, m->answer_size + part->size + 1);
+        if (!grown) return no_memory(c->err);
+        m->answer = grown;
+        memcpy(grown + m->answer_size, part->bytes, part->size);
+        m->answer_size += part->size;
+        grown[m->answer_size] = 0;
+    }
+    return s;
+}
+
 /* The conversation up to the assistant's last turn, with the generation prompt; that turn is the answer. */
 static lzt_status ask(conversation *c, lzt__rowbuf *buf)
 {
@@ -456,11 +576,13 @@ static lzt_status ask(conversation *c, lzt__rowbuf *buf)
     uint32_t last = c->messages.list->count;
     while (last && !lzt__chat_is_assistant(&c->messages.list->item[last - 1])) last--;
     const lzt__value *content = last > 1 ? lzt__dict_find(c->messages.list->item[last - 1].dict, "content") : NULL;
-    if (!content || content->kind != LZT__KIND_STRING)
+    if (!content || (content->kind != LZT__KIND_STRING && content->kind != LZT__KIND_LIST))
         return fail(c, "the row has no question with an answer of the assistant's");
-    lzt_status s = keep_answer(c->m, content->string->bytes, content->string->size, c->err);
+    const lzt__value *tools = c->has_tools ? &c->tools : NULL;
+    lzt_status s = keep_content(c, content);
     c->messages.list->count = last - 1;
-    if (!s) s = lzt__chat_render(c->m->chat, &c->messages, c->has_tools ? &c->tools : NULL, true, &text, c->err);
+    if (!s) s = lzt__chat_render(c->m->chat, &c->messages, tools, true, &text, c->err);
+    if (!s) s = lzt__chat_check_calls(c->m->chat, &c->messages, tools, c->err);
     if (!s) s = lzt_encoder_encode(c->m->encoder, text.text, text.size, text.writer, LZT_ENCODE_ADDED, &e, c->err);
     return s ? s : append(buf, &e, NULL, -1, c->err);
 }
@@ -477,6 +599,7 @@ static lzt_status finish(conversation *c, lzt__rowbuf *buf)
     lzt_encoding e;
     choose_trained(c);
     s = lzt__chat_render(m->chat, &c->messages, tools, false, &text, c->err);
+    if (!s) s = lzt__chat_check_calls(m->chat, &c->messages, tools, c->err);
     if (s && c->err) { /* the row, and then where in the template */
         char place[512];
         snprintf(place, sizeof place, "%s", c->err->where);
@@ -526,13 +649,21 @@ static lzt_status no_template(const char *where, lzt_error *err)
     return lzt_hint(err, "set template: auto, or a built-in one (alpaca, chatml, qwen2.5, qwen3, llama3, raw)");
 }
 
+/* Question and answer are all that the row says. */
+static bool is_bare(const conversation *c, const lzt__json *row, const lzt__json *input)
+{
+    return is_nothing(input) && is_nothing(field_of(c->shape, row, LZT__COLUMN_SYSTEM, "system")) &&
+           is_nothing(field_of(c->shape, row, LZT__COLUMN_HISTORY, "history")) &&
+           is_nothing(field_of(c->shape, row, LZT__COLUMN_TOOLS, "tools"));
+}
+
 static lzt_status pair_row(conversation *c, const lzt__json *row, const lzt__json *query, const lzt__json *input,
                            const lzt__json *response, lzt__rowbuf *buf)
 {
     bool lists = query->type == LZT__JSON_ARRAY && response->type == LZT__JSON_ARRAY;
     if (!lists && (!is_text(query) || !is_text(response)))
         return wrong_type(c, is_text(query) ? response : query, "a text");
-    if (!c->m->chat && !lists && is_nothing(input))
+    if (!c->m->chat && !lists && is_bare(c, row, input))
         return c->m->question ? ask_plain_pair(c->m, query, response, buf, c->err)
                               : plain_pair(c->m, query, response, buf, c->err);
     if (!c->m->chat) return no_template(c->where, c->err);

@@ -29,6 +29,7 @@ struct lzt_template {
     uint64_t fingerprint[2]; /* of the text */
     bool asks_time;
     int64_t now;
+    lzt__content content;
 };
 
 /* ---- files ---- */
@@ -233,12 +234,64 @@ lzt_status lzt__chat_render(lzt_template *t, const lzt__value *messages, const l
     return s ? s : split_marks(t, rendered, err);
 }
 
-/* ---- what is trained ---- */
+/* ---- what a template leaves out ---- */
 
 static uint64_t turn_end(const lzt__eval *ev, uint32_t turn)
 {
     return turn + 1 < ev->turn_count ? ev->turn[turn + 1].begin : ev->out.size;
 }
+
+/* The name of a tool, or of a call of one: {"function": {"name": ...}} or {"name": ...}; NULL: none that every template
+ * would spell as it stands. */
+static const lzt__string *name_of(const lzt__value *tool)
+{
+    const lzt__value *in = tool->kind == LZT__KIND_DICT ? lzt__dict_find(tool->dict, "function") : NULL;
+    if (!in || in->kind != LZT__KIND_DICT) in = tool;
+    const lzt__value *name = in->kind == LZT__KIND_DICT ? lzt__dict_find(in->dict, "name") : NULL;
+    if (!name || name->kind != LZT__KIND_STRING || !name->string->size) return NULL;
+    for (uint32_t i = 0; i < name->string->size; i++) {
+        unsigned char c = (unsigned char)name->string->bytes[i];
+        bool plain = ((c | 32) >= 'a' && (c | 32) <= 'z') || (c >= '0' && c <= '9') || strchr("_-.", c);
+        if (!plain) return NULL;
+    }
+    return name->string;
+}
+
+/* Whether the message's own turns have the name in them; where nothing is known to be its own, the whole text. */
+static bool is_written(const lzt_template *t, int64_t message, const lzt__string *name)
+{
+    const lzt__eval *ev = &t->eval;
+    bool own = false;
+    for (uint32_t k = 0; message >= 0 && k < ev->turn_count; k++) {
+        if (ev->turn[k].message != message) continue;
+        uint64_t begin = ev->turn[k].begin, end = turn_end(ev, k);
+        own = true;
+        if (memmem(ev->out.bytes + begin, end - begin, name->bytes, name->size)) return true;
+    }
+    return !own && ev->out.size && memmem(ev->out.bytes, ev->out.size, name->bytes, name->size);
+}
+
+lzt_status lzt__chat_check_calls(const lzt_template *t, const lzt__value *messages, const lzt__value *tools,
+                                 lzt_error *err)
+{
+    for (uint32_t i = 0; i <= messages->list->count; i++) {
+        bool of_message = i < messages->list->count;
+        const lzt__value *m = of_message ? &messages->list->item[i] : NULL,
+                         *list = of_message ? lzt__dict_find(m->dict, "tool_calls") : tools;
+        for (uint32_t k = 0; list && list->kind == LZT__KIND_LIST && k < list->list->count; k++) {
+            const lzt__string *name = name_of(&list->list->item[k]);
+            if (!name || is_written(t, of_message ? (int64_t)i : -1, name)) continue;
+            lzt_fail(err, LZT_ERR_DATA, NULL, "the template does not write the %s \"%.*s\"",
+                     of_message ? "tool call" : "tool", (int)(name->size > 60 ? 60 : name->size), name->bytes);
+            return lzt_hint(err,
+                            "choose a template that knows tools, leave such rows out with on_bad_row: skip, or take "
+                            "tools out of them");
+        }
+    }
+    return LZT_OK;
+}
+
+/* ---- what is trained ---- */
 
 /* Where the answer begins in a turn [begin, end): behind the longest prefix of the generation prompt that the template
  * wrote ahead of any data, the earliest of equals; or behind a whole prompt that opens the turn, made out of the role.
@@ -516,6 +569,28 @@ static void find_prompt(lzt_template *t)
     free(without);
 }
 
+/* Whether the text of a message comes through, and nothing of the list around it. */
+static bool writes(lzt_template *t, const char *conversation)
+{
+    lzt_rendered r;
+    lzt_error err;
+    if (lzt_template_render(t, conversation, strlen(conversation), 0, &r, &err)) return false;
+    return r.size && memmem(r.text, r.size, "lztprobe", 8) && !memmem(r.text, r.size, "'type'", 6) &&
+           !memmem(r.text, r.size, "\"type\"", 6);
+}
+
+static void find_content(lzt_template *t)
+{
+    bool text = writes(t, "[{\"role\":\"user\",\"content\":\"lztprobe\"}]");
+    bool parts = writes(t, "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"lztprobe\"}]}]");
+    t->content = !parts ? LZT__CONTENT_TEXT : text ? LZT__CONTENT_EITHER : LZT__CONTENT_PARTS;
+}
+
+lzt__content lzt__chat_content(const lzt_template *t)
+{
+    return t->content;
+}
+
 lzt_status lzt_template_open(const char *name, const char *model, lzt_template **chat, lzt_error *err)
 {
     char config_path[4096] = "";
@@ -532,6 +607,7 @@ lzt_status lzt_template_open(const char *name, const char *model, lzt_template *
         return s;
     }
     find_prompt(t);
+    find_content(t);
     *chat = t;
     return LZT_OK;
 }
