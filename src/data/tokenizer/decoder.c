@@ -119,7 +119,8 @@ static int byte_of(const lzt_tokenizer *t, int32_t id, const char *text, uint64_
 
 static lzt_status push_piece(lzt_decoder *d, int32_t id, const char *text, uint64_t size, lzt_error *err)
 {
-    int byte = byte_of(d->t, id, text, size);
+    bool drops = d->t->drops_marks && !d->any;
+    int byte = d->t->keeps_bytes ? -1 : byte_of(d->t, id, text, size);
     if (byte >= 0) {
         char c = (char)byte;
         return append(&d->held, &d->held_size, &d->held_capacity, &c, 1, err);
@@ -127,8 +128,8 @@ static lzt_status push_piece(lzt_decoder *d, int32_t id, const char *text, uint6
     lzt_status s = flush_run(d, err);
     if (d->t->type && (d->t->type[id] == 3)) return s; /* control pieces have no text */
     for (uint64_t i = 0; !s && i < size;) {
-        bool space = size - i >= 3 && !memcmp(text + i, "\xe2\x96\x81", 3);
-        s = space ? put(d, " ", 1, err) : put(d, text + i, 1, err);
+        bool space = !d->t->keeps_marks && size - i >= 3 && !memcmp(text + i, "\xe2\x96\x81", 3);
+        if (!space || !drops) s = space ? put(d, " ", 1, err) : put(d, text + i, 1, err);
         i += space ? 3 : 1;
     }
     return s;

@@ -189,14 +189,52 @@ static lzt_status bracket(rewriting *r)
     return s ? s : refuse(r, "an open bracket", 15);
 }
 
-/* Oniguruma: X{n,m}+ repeats the repeat, which Perl's syntax would call possessive; ^ and $ are those of each line. */
+/* Options at (?: Oniguruma's m is Perl's s. i folds single letters alike, several into one (ss and U+00DF) only there.
+ */
+static lzt_status options(rewriting *r)
+{
+    static const char *const folded[] = {"ss", "st", "ff", "fi", "fl"};
+    uint64_t end = r->at + 2;
+    while (end < r->size && strchr("im-", r->in[end])) end++;
+    if (end == r->size || (r->in[end] != ')' && r->in[end] != ':')) return refuse(r, r->in + r->at, end - r->at + 1);
+    bool folds = memchr(r->in + r->at, 'i', end - r->at);
+    for (uint64_t k = 0; folds && k < r->size; k++) {
+        bool many = r->in[k] & 0x80;
+        for (size_t f = 0; f < sizeof folded / sizeof folded[0] && k + 1 < r->size; f++)
+            many = many || ((r->in[k] | 32) == folded[f][0] && (r->in[k + 1] | 32) == folded[f][1]);
+        if (many) return refuse(r, "letters that fold into one under (?i)", 37);
+    }
+    lzt_status s = put(r, "(?", 2);
+    for (r->at += 2; !s && r->at < end; r->at++) s = put(r, r->in[r->at] == 'm' ? "s" : r->in + r->at, 1);
+    return s;
+}
+
+/* Oniguruma: X{,m} is X{0,m}; X{n,m}+ repeats the repeat, which Perl's syntax would call possessive, and X{n}? may be
+ * absent, which it would call lazy. */
+static lzt_status repeat(rewriting *r)
+{
+    uint64_t end = r->at + 1;
+    while (end < r->size && ((r->in[end] >= '0' && r->in[end] <= '9') || r->in[end] == ',')) end++;
+    bool whole = end < r->size && r->in[end] == '}' && end > r->at + 1;
+    bool single = whole && !memchr(r->in + r->at, ',', end - r->at);
+    char behind = whole && end + 1 < r->size ? r->in[end + 1] : 0;
+    if (behind == '+') return refuse(r, "{..}+", 5);
+    if (single && behind == '?') return refuse(r, "{n}?", 4);
+    bool upto = whole && r->in[r->at + 1] == ',' && end > r->at + 2;
+    r->at++;
+    return put(r, upto ? "{0" : "{", upto ? 2 : 1);
+}
+
+/* ^ and $ are those of each line. */
 static lzt_status outside(rewriting *r)
 {
-    char c = r->in[r->at];
+    char c = r->in[r->at], next = r->at + 1 < r->size ? r->in[r->at + 1] : 0;
     if (r->syntax == LZT__PATTERN_ONIGURUMA) {
-        if (c == '}' && r->at + 1 < r->size && r->in[r->at + 1] == '+') return refuse(r, "{..}+", 5);
-        if (c == '(' && r->at + 2 < r->size && r->in[r->at + 1] == '?' && strchr("@~#'&P", r->in[r->at + 2]))
-            return refuse(r, r->in + r->at, 3);
+        char kind = next == '?' && r->at + 2 < r->size ? r->in[r->at + 2] : 0;
+        if (c == '{') return repeat(r);
+        if (c == '(' && next == '*') return refuse(r, "(*", 2);
+        if (c == '(' && kind && strchr("@~#'&PCRU+0123456789", kind)) return refuse(r, r->in + r->at, 3);
+        if (c == '(' && kind && (kind == '-' || ((kind | 32) >= 'a' && (kind | 32) <= 'z'))) return options(r);
     }
     r->at++;
     return put(r, r->in + r->at - 1, 1);

@@ -461,23 +461,39 @@ static lzt_status post_processor(loading *l, const lzt__json *node, uint32_t dep
     return s;
 }
 
-/* A chain of Replace, ByteFallback, Fuse and Strip, as the converters of SentencePiece models write it. */
+/* A chain of Replace, ByteFallback, Fuse and Strip, as the converters of SentencePiece models write it: each at most
+ * once and in this order, Strip of a whole text alone. */
 static lzt_status decoder_chain(loading *l, const lzt__json *list)
 {
     if (!list || list->type != LZT__JSON_ARRAY) return malformed(l, "a sequence without decoders");
+    enum { START, REPLACED, BYTES, FUSED, STRIPPED } done = START;
     l->t->decode = LZT__DECODE_PIECES;
+    l->t->keeps_marks = l->t->keeps_bytes = true;
     const lzt__json *c = lzt__json_child(list);
     for (uint32_t i = 0; i < list->size; i++, c = lzt__json_next(c)) {
         const lzt__json *type = lzt__json_get(c, "type");
         int64_t n = 0, stop = 0;
-        if (lzt__json_is_string(type, "ByteFallback") || lzt__json_is_string(type, "Fuse")) continue;
-        if (lzt__json_is_string(type, "Replace") && lzt__json_is_string(lzt__json_get(c, "content"), " ") &&
-            lzt__json_is_string(lzt__json_get(lzt__json_get(c, "pattern"), "String"), "\xe2\x96\x81"))
+        if (lzt__json_is_string(type, "ByteFallback") && done < BYTES) {
+            done = BYTES;
+            l->t->keeps_bytes = false;
             continue;
+        }
+        if (lzt__json_is_string(type, "Fuse") && done < FUSED) {
+            done = FUSED;
+            continue;
+        }
+        if (lzt__json_is_string(type, "Replace") && done < REPLACED &&
+            lzt__json_is_string(lzt__json_get(c, "content"), " ") &&
+            lzt__json_is_string(lzt__json_get(lzt__json_get(c, "pattern"), "String"), "\xe2\x96\x81")) {
+            done = REPLACED;
+            l->t->keeps_marks = false;
+            continue;
+        }
         bool strips = lzt__json_is_string(type, "Strip") && lzt__json_is_string(lzt__json_get(c, "content"), " ") &&
                       lzt__json_integer(lzt__json_get(c, "start"), &n) &&
                       lzt__json_integer(lzt__json_get(c, "stop"), &stop);
-        if (!strips || n < 0 || n > 16 || stop) return refuse(l, "decoder", type);
+        if (!strips || done != FUSED || n < 0 || n > 16 || stop) return refuse(l, "decoder", type);
+        done = STRIPPED;
         l->t->strip = (uint32_t)n;
     }
     return LZT_OK;
@@ -491,8 +507,12 @@ static lzt_status decoder(loading *l, const lzt__json *node)
     if (!l->byte_level && lzt__json_is_string(type, "Sequence"))
         return decoder_chain(l, lzt__json_get(node, "decoders"));
     if (l->byte_level || !lzt__json_is_string(type, "Metaspace")) return refuse(l, "decoder", type);
+    const lzt__json *scheme = lzt__json_get(node, "prepend_scheme"), *mark = lzt__json_get(node, "replacement");
+    if (!is_nothing(mark) && !lzt__json_is_string(mark, "\xe2\x96\x81")) return refuse(l, "decoder", type);
     l->t->decode = LZT__DECODE_PIECES;
-    l->t->strip = l->t->metaspace != LZT__METASPACE_NEVER;
+    l->t->keeps_bytes = true;
+    l->t->drops_marks =
+        is_nothing(scheme) ? lzt__json_flag(node, "add_prefix_space", true) : !lzt__json_is_string(scheme, "never");
     return LZT_OK;
 }
 

@@ -103,10 +103,12 @@ struct lzt_tokenizer {
     int32_t before[8], after[8]; /* what the post-processor puts around one text */
     uint32_t before_count, after_count;
     lzt__decode_kind decode;
-    uint32_t strip;    /* PIECES: spaces that fall off the start */
-    uint32_t size;     /* largest id + 1 */
-    uint8_t *is_added; /* [(size + 7) / 8] bits by id */
-    bool never_closes; /* llama2.c: text is not closed with EOS */
+    uint32_t strip;                /* PIECES: spaces that fall off the start */
+    bool keeps_marks, keeps_bytes; /* PIECES: U+2581, <0xNN> stay as they are spelled */
+    bool drops_marks;              /* PIECES: the first token has no U+2581 */
+    uint32_t size;                 /* largest id + 1 */
+    uint8_t *is_added;             /* [(size + 7) / 8] bits by id */
+    bool never_closes;             /* llama2.c: text is not closed with EOS */
     int32_t bos, eos, pad;
     uint64_t fingerprint[2]; /* hash of every byte that was read */
 };
