@@ -106,6 +106,9 @@ lzt_status lzt__sources_open(lzt__sources *sources, uint64_t max_rows, lzt_error
     for (uint64_t i = 0; i < sources->count; i++) {
         lzt__source *s = &sources->at[i];
         lzt_status status = open_one(s, max_rows, err);
+        if (!status && !s->file.row_count && sources->count > 1)
+            status = lzt_fail(err, LZT_ERR_DATA, s->path, "the dataset has no rows (%llu blank lines)",
+                              (unsigned long long)s->file.blank_lines);
         if (status) return status;
         s->first = sources->rows;
         sources->rows += s->file.row_count;

@@ -104,6 +104,9 @@ static void several_files(void **state)
     refuse(o, LZT_ERR_USAGE, "empty name");
     snprintf(names, sizeof names, "%s/a.jsonl,%s/none.jsonl", folder, folder);
     refuse(o, LZT_ERR_DATA, "cannot open the dataset");
+    put("empty.jsonl", "\n");
+    snprintf(names, sizeof names, "%s/a.jsonl,%s/empty.jsonl", folder, folder);
+    refuse(o, LZT_ERR_DATA, "no rows (1 blank lines)");
 }
 
 /* An error in the second file names that file. */

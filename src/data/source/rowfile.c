@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -183,7 +184,7 @@ static lzt_status index_csv(lzt__rowfile *f, uint64_t at, uint64_t max_rows, con
 static bool ends_with(const char *path, const char *end)
 {
     size_t n = strlen(path), m = strlen(end);
-    return n >= m && !strcmp(path + n - m, end);
+    return n >= m && !strcasecmp(path + n - m, end);
 }
 
 static lzt_status refuse_parquet(const char *path, lzt_error *err)
@@ -259,7 +260,7 @@ static void end_hash(lzt__rowfile *f)
 lzt_status lzt__rowfile_open(const char *path, uint64_t max_rows, lzt__rowfile *file, lzt_error *err)
 {
     *file = (lzt__rowfile){0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO without a writer would wait for ever */
     if (fd < 0) return lzt_fail_os(err, LZT_ERR_DATA, errno, path, "cannot open the dataset");
     lzt_status s = LZT_OK;
     if (lzt__unpack_is_packed(path)) {

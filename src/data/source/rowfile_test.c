@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -66,9 +67,30 @@ static void not_closed(void **state)
     assert_non_null(strstr(err.message, "line 3"));
 }
 
+/* A name says CSV in capitals too; what is no file of rows is refused at once. */
+static void names(void **state)
+{
+    (void)state;
+    lzt__rowfile f;
+    lzt_error err;
+    char path[128];
+    snprintf(path, sizeof path, "/tmp/lzt-rowfile-test-%d.CSV", (int)getpid());
+    FILE *out = fopen(path, "wb");
+    fputs("a,b\n1,2\n", out);
+    fclose(out);
+    assert_int_equal(lzt__rowfile_open(path, 0, &f, &err), 0);
+    assert_int_equal(f.kind, LZT__ROWFILE_CSV);
+    lzt__rowfile_close(&f);
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(lzt__rowfile_open(path, 0, &f, &err), LZT_ERR_DATA);
+    assert_non_null(strstr(err.message, "not a regular file"));
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(records), cmocka_unit_test(bracket),
-                                       cmocka_unit_test(not_closed)};
+                                       cmocka_unit_test(not_closed), cmocka_unit_test(names)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

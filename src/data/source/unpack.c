@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -23,7 +24,7 @@ typedef struct pump {
 static bool ends_with(const char *path, const char *end)
 {
     size_t n = strlen(path), m = strlen(end);
-    return n >= m && !strcmp(path + n - m, end);
+    return n >= m && !strcasecmp(path + n - m, end);
 }
 
 bool lzt__unpack_is_packed(const char *path)
@@ -63,6 +64,7 @@ static lzt_status unpack_zstd(const pump *p)
     if (!z) return lzt_fail(p->err, LZT_ERR_NO_MEMORY, p->path, "no memory to unpack");
     lzt_status s = LZT_OK;
     size_t n = 0, state = 0;
+    ZSTD_DCtx_setParameter(z, ZSTD_d_windowLogMax, 31); /* what zstd --long=31 wrote is not broken */
     while (!s && !(s = fill(p, &n)) && n) {
         ZSTD_inBuffer in = {p->from, n, 0};
         while (!s && in.pos < in.size) {
