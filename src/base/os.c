@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define CHUNK_BYTES (UINT64_C(1) << 30) /* Linux moves at most 2 GiB - 4 KiB a call */
@@ -300,6 +301,15 @@ static lzt_status write_new_file(const lzt_os *os, const char *path, const void 
     return status;
 }
 
+lzt_status lzt__os_check_replaceable(const char *path, lzt_error *err)
+{
+    struct stat st;
+    if (stat(path, &st) || S_ISREG(st.st_mode)) return LZT_OK;
+    lzt_fail(err, LZT_ERR_STORAGE, path, "%s, which a file cannot replace",
+             S_ISDIR(st.st_mode) ? "a directory" : "not a regular file");
+    return lzt_hint(err, "name a file, new or old");
+}
+
 lzt_status lzt__os_write_file_atomic(const lzt_os *os, const char *path, const void *data, uint64_t bytes,
                                      lzt_error *err)
 {
@@ -307,7 +317,8 @@ lzt_status lzt__os_write_file_atomic(const lzt_os *os, const char *path, const v
     int length = snprintf(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)getpid());
     if (length >= (int)sizeof temporary || !parent_of(path, directory))
         return lzt_fail(err, LZT_ERR_STORAGE, path, "the path is too long");
-    lzt_status status = write_new_file(os, temporary, data, bytes, err);
+    lzt_status status = lzt__os_check_replaceable(path, err);
+    if (!status) status = write_new_file(os, temporary, data, bytes, err);
     if (status) return status;
     int rc = os->renameat(os, AT_FDCWD, temporary, AT_FDCWD, path, 0);
     if (rc < 0) {

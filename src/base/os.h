@@ -70,6 +70,10 @@ lzt_status lzt__os_read_file(const lzt_os *os, const char *path, uint64_t bytes_
 /* Makes the names in a directory durable. */
 lzt_status lzt__os_fsync_dir(const lzt_os *os, const char *path, lzt_error *err);
 
+/* Whether a finished file may take the place of path: nothing is there, or a regular file. What else is there (a
+ * device, a pipe, /dev/stdout, a directory) a rename would put out of the world. */
+lzt_status lzt__os_check_replaceable(const char *path, lzt_error *err);
+
 /* path holds either what it held before, or all of data, whenever the power fails: a temporary file in the same
  * directory, fsync, rename, fsync of the directory. No temporary file is left behind by an error
  * (a kill leaves path.tmp-PID, which the next writer of that process id truncates). One writer a path at a time. */

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -104,6 +105,26 @@ static void atomic_write_fails_anywhere(void **state)
         /* once renamed, the new name stands, even if the directory could not be synced */
         expect_file(at("f"), faulty.calls_of[LZT_OS_RENAMEAT] && n > 4 ? "new" : "old");
     }
+}
+
+/* A rename would take a device or a pipe away: the place stays what it is. */
+static void only_files_are_replaced(void **state)
+{
+    (void)state;
+    lzt_error err = {0};
+    struct stat st;
+    assert_int_equal(mkfifo(at("pipe"), 0600), 0);
+    assert_int_equal(lzt__os_write_file_atomic(lzt__os_posix(), at("pipe"), "new", 3, &err), LZT_ERR_STORAGE);
+    assert_non_null(strstr(err.message, "not a regular file"));
+    assert_int_equal(stat(at("pipe"), &st), 0);
+    assert_true(S_ISFIFO(st.st_mode));
+    assert_int_equal(symlink("pipe", at("link")), 0);
+    assert_int_equal(lzt__os_write_file_atomic(lzt__os_posix(), at("link"), "new", 3, &err), LZT_ERR_STORAGE);
+    assert_int_equal(lstat(at("link"), &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(lzt__os_write_file_atomic(lzt__os_posix(), root, "new", 3, &err), LZT_ERR_STORAGE);
+    assert_non_null(strstr(err.message, "a directory"));
+    assert_int_equal(lzt__os_write_file_atomic(lzt__os_posix(), at("fresh"), "new", 3, &err), LZT_OK);
 }
 
 static void atomic_write_killed_anywhere(void **state)
@@ -259,9 +280,16 @@ static void rename_noreplace_keeps_the_old(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(atomic_write_and_read_back),     TEST(atomic_write_fails_anywhere), TEST(atomic_write_killed_anywhere),
-        TEST(short_and_interrupted_calls),    TEST(full_disk_is_an_error),       TEST(reading_refuses),
-        TEST(make_dirs_makes_parents),        TEST(remove_tree_stays_inside),    TEST(remove_tree_reports_and_goes_on),
+        TEST(only_files_are_replaced),
+        TEST(atomic_write_and_read_back),
+        TEST(atomic_write_fails_anywhere),
+        TEST(atomic_write_killed_anywhere),
+        TEST(short_and_interrupted_calls),
+        TEST(full_disk_is_an_error),
+        TEST(reading_refuses),
+        TEST(make_dirs_makes_parents),
+        TEST(remove_tree_stays_inside),
+        TEST(remove_tree_reports_and_goes_on),
         TEST(rename_noreplace_keeps_the_old),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

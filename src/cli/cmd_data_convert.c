@@ -87,6 +87,8 @@ static lzt_status begin(output *o, const char *path, lzt_error *err)
 {
     *o = (output){.path = path, .fd = -1};
     snprintf(o->temporary, sizeof o->temporary, "%.4096s.tmp-%ld", path, (long)getpid());
+    lzt_status s = lzt__os_check_replaceable(path, err);
+    if (s) return s;
     return lzt__os_open(lzt__os_posix(), AT_FDCWD, o->temporary, O_WRONLY | O_CREAT | O_TRUNC, 0666, &o->fd, err);
 }
 
