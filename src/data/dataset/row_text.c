@@ -600,16 +600,16 @@ static lzt_status finish(conversation *c, lzt__rowbuf *buf)
     choose_trained(c);
     s = lzt__chat_render(m->chat, &c->messages, tools, false, &text, c->err);
     if (!s) s = lzt__chat_check_calls(m->chat, &c->messages, tools, c->err);
+    if (!s) s = lzt_encoder_encode(m->encoder, text.text, text.size, text.writer, LZT_ENCODE_ADDED, &e, c->err);
+    if (!s && !reserve(&m->trained, &m->trained_capacity, e.count)) s = no_memory(c->err);
+    bool all = m->loss_on == LZT_LOSS_ALL, alike = all && all_alike(c);
+    if (!s && !alike) s = lzt__chat_trained(m->chat, &e, &c->messages, m->wanted, all, m->trained, c->err);
     if (s && c->err) { /* the row, and then where in the template */
         char place[512];
         snprintf(place, sizeof place, "%s", c->err->where);
         snprintf(c->err->where, sizeof c->err->where, "%s", c->where);
         if (place[0] && !c->err->hint[0]) snprintf(c->err->hint, sizeof c->err->hint, "in %.500s", place);
     }
-    if (!s) s = lzt_encoder_encode(m->encoder, text.text, text.size, text.writer, LZT_ENCODE_ADDED, &e, c->err);
-    if (!s && !reserve(&m->trained, &m->trained_capacity, e.count)) s = no_memory(c->err);
-    bool all = m->loss_on == LZT_LOSS_ALL, alike = all && all_alike(c);
-    if (!s && !alike) s = lzt__chat_trained(m->chat, &e, &c->messages, m->wanted, all, m->trained, c->err);
     if (!s) s = append(buf, &e, alike ? NULL : m->trained, -1, c->err);
     if (!s) buf->control_text = lzt__tokenizer_spells_control(m->tokenizer, text.text, text.size, text.writer);
     return s;
