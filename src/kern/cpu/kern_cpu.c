@@ -81,18 +81,6 @@ static uint32_t affinity_cores(void)
     return count < 1 ? 1 : count > 1024 ? 1024 : (uint32_t)count;
 }
 
-/* ThreadSanitizer does not see OpenMP's synchronisation. */
-#if defined(__SANITIZE_THREAD__)
-#define UNDER_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define UNDER_TSAN 1
-#endif
-#endif
-#ifndef UNDER_TSAN
-#define UNDER_TSAN 0
-#endif
-
 /* auto: oneDNN where it is measured to be the faster one (AVX-512, and BF16 only with the instructions for it), when it
  * can be loaded; the description says which it is. */
 static lzt_status choose_gemm(lzt_kern_cpu *kern, const char *gemm, lzt_error *err)
@@ -107,8 +95,7 @@ static lzt_status choose_gemm(lzt_kern_cpu *kern, const char *gemm, lzt_error *e
         lzt_hint(err, "known are own, onednn and auto");
         return LZT_ERR_USAGE;
     }
-    if (kern->isa < LZT_ISA_AVX512 || UNDER_TSAN || lzt__onednn_open(kern->isa, kern->threads, &kern->onednn, NULL))
-        return LZT_OK;
+    if (kern->isa < LZT_ISA_AVX512 || lzt__onednn_open(kern->isa, kern->threads, &kern->onednn, NULL)) return LZT_OK;
     kern->onednn_f32 = true;
     kern->onednn_bf16 = kern->isa >= LZT_ISA_AVX512_BF16;
     return LZT_OK;
