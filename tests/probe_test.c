@@ -6,6 +6,8 @@
 #include "program_run.h"
 
 #include <math.h>
+#include <signal.h>
+#include <sys/prctl.h>
 
 static tiny model;
 
@@ -251,6 +253,34 @@ static void test_drive(void **unused)
     }
 }
 
+/* A probe of a drive that is stopped and continued many times, as a shell does once, goes on. */
+static void test_drive_stopped(void **unused)
+{
+    (void)unused;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (chdir(run_folder) || !freopen("stderr", "w", stderr)) _exit(126);
+        execl(run_program_path, "lazytrain", "probe", "--drive", ".", "--drive-bytes", "16MiB", "--seconds", "0.3",
+              "--out", "stopped.json", (char *)NULL);
+        _exit(127);
+    }
+    int status;
+    pid_t ended = 0;
+    for (int i = 0; i < 200 && !ended; i++) { /* no more: a busy machine may not let it run in between */
+        kill(child, SIGSTOP);
+        usleep(500);
+        kill(child, SIGCONT);
+        usleep(2000);
+        ended = waitpid(child, &status, WNOHANG);
+    }
+    if (!ended) assert_int_equal(waitpid(child, &status, 0), child);
+    read_stream("stderr", run_err);
+    if (!WIFEXITED(status) || WEXITSTATUS(status)) fail_msg("status %x: %s", (unsigned)status, run_err);
+    assert_true(exists("stopped.json"));
+}
+
 static void test_refused(void **unused)
 {
     (void)unused;
@@ -268,6 +298,6 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_values),   cmocka_unit_test(test_sim),
                                        cmocka_unit_test(test_trace),    cmocka_unit_test(test_refused),
                                        cmocka_unit_test(test_from_run), cmocka_unit_test(test_dry_run),
-                                       cmocka_unit_test(test_drive)};
+                                       cmocka_unit_test(test_drive),    cmocka_unit_test(test_drive_stopped)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -124,6 +124,7 @@ static lzt_status run_uring(lzt_drive_job *job, const char *path, lzt_error *err
     for (; next < job->depth && submit(&ring, job, next, next); next++) in_flight++;
     while (in_flight && rc >= 0) {
         rc = io_uring_submit_and_wait(&ring, 1);
+        if (rc == -EINTR) rc = 0; /* stopped and continued, by a shell or a debugger: the next call submits the rest */
         while (rc >= 0 && in_flight && !io_uring_peek_cqe(&ring, &cqe)) {
             uint64_t slot = (uint64_t)(uintptr_t)io_uring_cqe_get_data(cqe);
             in_flight--;
