@@ -27,7 +27,14 @@ void lzt__probe_copy_ring(const lzt_probe *p, lzt_lane lane, uint64_t bytes, lzt
     *load = (lzt_load){.stream = p->stream[lane], .pass = work, .count = LZT_PROBE_RING};
 }
 
-/* The mean rate of copies that follow one another: a throttled link makes up for a late one with the next. With both
+/* From the first's start to the last's end. */
+static double pass_seconds(const lzt_work *works, uint32_t count)
+{
+    return (double)(works[count - 1].end_ns - works[0].start_ns) * 1e-9;
+}
+
+/* The mean rate of copies that follow one another: a throttled link makes up for a late one with the next, and for what
+ * passes between the two, which therefore belongs to long ones; between short ones it is our own queue. With both
  * directions the first, which may be alone, does not count. */
 static lzt_status sample(lzt_probe *p, const lzt_load *const *loads, uint32_t load_count, uint64_t bytes,
                          lzt_samples *samples, lzt_error *err)
@@ -38,7 +45,9 @@ static lzt_status sample(lzt_probe *p, const lzt_load *const *loads, uint32_t lo
     for (uint32_t d = 0; d < load_count; d++) {
         double seconds = 1e-9;
         uint32_t first = load_count > 1, count = loads[d]->count;
-        for (uint32_t i = first; !status && i < count; i++) seconds += lzt__work_seconds(&works[d][i]);
+        bool whole = !first && bytes > SHORT_BYTES;
+        if (!status && whole) seconds += pass_seconds(works[d], count);
+        for (uint32_t i = first; !status && !whole && i < count; i++) seconds += lzt__work_seconds(&works[d][i]);
         lzt__samples_put(&samples[d], (double)bytes * (count - first) / seconds);
         free(works[d]);
     }
