@@ -10,6 +10,7 @@
 #include <math.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 
 static void fresh(void)
 {
@@ -527,13 +528,16 @@ static pid_t start_long_run(void)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* also where an assertion ends this test before it does */
         if (chdir(run_folder) || !freopen("/dev/null", "w", stderr)) _exit(126);
         execl(run_program_path, "lazytrain", "train", "c.yaml", "--quiet", "--model_name_or_path", "model",
               "--output_dir", "out", (char *)NULL);
         _exit(127);
     }
-    for (int i = 0; i < 600 && !exists("out/metrics.jsonl"); i++) usleep(50000);
-    assert_true(exists("out/metrics.jsonl"));
+    while (!exists("out/metrics.jsonl")) { /* however long it takes: it ends, or makes the file */
+        assert_int_equal(waitpid(child, NULL, WNOHANG), 0);
+        usleep(20000);
+    }
     return child;
 }
 
@@ -575,7 +579,7 @@ static void a_file_above_its_limit_is_exit_6(void **state)
     put_rows("rows.jsonl", 6, 15, t.vocab, -1);
     config("max_steps: 1\nper_device_train_batch_size: 2\n");
     snprintf(command, sizeof command,
-             "cd %s && ulimit -f 64; %s train c.yaml --quiet --model_name_or_path model --output_dir out >stdout "
+             "cd %s && ulimit -f 64; '%s' train c.yaml --quiet --model_name_or_path model --output_dir out >stdout "
              "2>stderr",
              run_folder, run_program_path);
     assert_int_equal(shell(command), 6);
