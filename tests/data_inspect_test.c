@@ -148,7 +148,7 @@ static void rows_as_text(void **state)
     pid_t child = forkpty(&terminal, NULL, NULL, NULL);
     if (child == 0) {
         snprintf(command, sizeof command,
-                 "cd %s && unset NO_COLOR; TERM=xterm %s data inspect --tokenizer tok --dataset "
+                 "cd %s && unset NO_COLOR; TERM=xterm '%s' data inspect --tokenizer tok --dataset "
                  "rows.jsonl --rows 2>/dev/null",
                  run_folder, run_program_path);
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);

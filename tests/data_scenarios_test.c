@@ -207,7 +207,7 @@ static void d3_arrow(void **state)
     char words[PATH_MAX + 128], here[PATH_MAX];
     fresh();
     assert_non_null(realpath("tests/golden/arrow/read-broken.arrow", here));
-    snprintf(words, sizeof words, "data convert --dataset %s --output out.jsonl --json", here);
+    snprintf(words, sizeof words, "data convert --dataset '%s' --output out.jsonl --json", here);
     must_run(words);
     json_t *j = printed();
     assert_int_equal(number(j, "rows_in"), 4);
@@ -296,7 +296,7 @@ static void inspect(const char *words)
     char path[PATH_MAX + 64], line[PATH_MAX + 256];
     snprintf(path, sizeof path, "%s/tokenizers/tiny-bpe/tiny_bpe_tokenizer.json", data_root);
     if (access(path, R_OK)) skip();
-    snprintf(line, sizeof line, "data inspect --dataset chat.jsonl --template chatml --tokenizer %s %s", path, words);
+    snprintf(line, sizeof line, "data inspect --dataset chat.jsonl --template chatml --tokenizer '%s' %s", path, words);
     must_run(line);
 }
 
@@ -510,7 +510,7 @@ static void d10_ids_beyond_the_embedding(void **state)
     if (access(path, R_OK)) skip();
     put_text("rows.jsonl",
              "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"}]}\n");
-    snprintf(words, sizeof words, "train c.yaml --output_dir none --template chatml --tokenizer %s", path);
+    snprintf(words, sizeof words, "train c.yaml --output_dir none --template chatml --tokenizer '%s'", path);
     refused(words, "rows.jsonl:1: token 2001 (<|im_start|>) is beyond the model's 259 rows");
 }
 

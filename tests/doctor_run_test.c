@@ -56,7 +56,7 @@ static void memlock(void **state)
 {
     (void)state;
     char command[8192];
-    snprintf(command, sizeof command, "ulimit -l 64; cd %s && %s doctor --json >stdout 2>stderr", run_folder,
+    snprintf(command, sizeof command, "ulimit -l 64; cd %s && '%s' doctor --json >stdout 2>stderr", run_folder,
              run_program_path);
     assert_int_equal(shell(command), 0);
     read_stream("stdout", run_out);
@@ -126,10 +126,9 @@ static void locks(void **state)
 static void owner(void **state)
 {
     (void)state;
-    if (geteuid()) skip();
     put_config("m", "rows.jsonl", "");
     mkdir(in_folder("out"), 0777);
-    assert_int_equal(chown(in_folder("out"), 4242, 4242), 0);
+    if (geteuid() || chown(in_folder("out"), 4242, 4242)) skip(); /* a container's root may not, or has no such user */
     assert_int_equal(run("doctor c.yaml --json"), 0);
     assert_string_equal(status_of("owner", "belongs to user 4242", true), "warn");
     assert_int_equal(chown(in_folder("out"), 0, 0), 0);

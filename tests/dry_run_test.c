@@ -11,11 +11,11 @@
 static json_t *example(const char *words, int *code)
 {
     char command[8192];
-    snprintf(
-        command, sizeof command,
-        "cd examples/qwen3.6-27b-metamathqa && export LAZYTRAIN=%s RUN_STAMP=test T=%s && (%s) >$T/stdout 2>$T/stderr "
-        "</dev/null",
-        run_program_path, run_folder, words);
+    snprintf(command, sizeof command,
+             "cd examples/qwen3.6-27b-metamathqa && export LAZYTRAIN='%s' RUN_STAMP=test T=%s && (%s) >$T/stdout "
+             "2>$T/stderr "
+             "</dev/null",
+             run_program_path, run_folder, words);
     *code = shell(command);
     read_stream("stdout", run_out);
     read_stream("stderr", run_err);
@@ -114,7 +114,7 @@ static void spill_needs_a_directory(void **state)
 {
     (void)state;
     int code;
-    json_decref(example("$LAZYTRAIN train qwen3_6_27b_metamathqa_b72_lazy_peak70_nvme.yaml --dry-run "
+    json_decref(example("\"$LAZYTRAIN\" train qwen3_6_27b_metamathqa_b72_lazy_peak70_nvme.yaml --dry-run "
                         "--memory.lazy_nvme_offload_dir null --model_name_or_path not-there",
                         &code));
     assert_int_equal(code, 2);

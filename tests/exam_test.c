@@ -31,7 +31,7 @@ static json_int_t count(const json_t *object, const char *key)
 
 static int evaluate_by(const char *answer_pattern, const char *more)
 {
-    return run("eval --model %s/stories260k-hf --tokenizer %s/stories260k/tok512.bin --dataset rows.jsonl --json "
+    return run("eval --model '%s/stories260k-hf' --tokenizer '%s/stories260k/tok512.bin' --dataset rows.jsonl --json "
                "--exact-match --answer-pattern '%s' --max-new-tokens 30 %s",
                model, model, answer_pattern, more);
 }
@@ -129,7 +129,7 @@ static void refusals(void **state)
     assert_int_equal(evaluate(""), 4);
     assert_non_null(strstr(run_err, "rows.jsonl:1"));
     put_text("rows.jsonl", "%s", rows);
-    assert_int_equal(run("eval --model %s/stories260k-hf --dataset rows.jsonl --answers a.jsonl", model), 2);
+    assert_int_equal(run("eval --model '%s/stories260k-hf' --dataset rows.jsonl --answers a.jsonl", model), 2);
 }
 
 static void evaluations_of_a_run(void **state)

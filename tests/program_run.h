@@ -113,7 +113,7 @@ static RUN_UNUSED int run(const char *format, ...)
     va_start(list, format);
     vsnprintf(words, sizeof words, format, list);
     va_end(list);
-    snprintf(command, sizeof command, "cd %s && %s %s >stdout 2>stderr </dev/null", run_folder, run_program_path,
+    snprintf(command, sizeof command, "cd %s && '%s' %s >stdout 2>stderr </dev/null", run_folder, run_program_path,
              words);
     int code = shell(command);
     read_stream("stdout", run_out);

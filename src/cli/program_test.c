@@ -49,7 +49,7 @@ static int shell(const char *command)
 static int run(const char *words)
 {
     char command[8192];
-    snprintf(command, sizeof command, "cd %s && LC_ALL=de_DE.UTF-8 %s %s >out 2>err </dev/null", folder, program,
+    snprintf(command, sizeof command, "cd %s && LC_ALL=de_DE.UTF-8 '%s' %s >out 2>err </dev/null", folder, program,
              words);
     int code = shell(command);
     read_all("out", out);
@@ -142,7 +142,7 @@ static void a_full_disk_behind_stdout_is_exit_6(void **state)
     (void)state;
     char command[8192];
     if (access("/dev/full", W_OK)) skip();
-    snprintf(command, sizeof command, "%s --help >/dev/full 2>/dev/null", program);
+    snprintf(command, sizeof command, "'%s' --help >/dev/full 2>/dev/null", program);
     assert_int_equal(shell(command), 6);
 }
 
