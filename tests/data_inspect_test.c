@@ -213,7 +213,7 @@ static void refused_everywhere(const char *row, const char *says, bool converts)
     }
     int code = run("data convert --output x.jsonl --dataset rows.jsonl");
     if (code != (converts ? 0 : 4) || (!converts && !strstr(run_err, says))) fail_msg("exit %d: %s", code, run_err);
-    snprintf(command, sizeof command, "cd %s && %s data render --template own.jinja <rows.jsonl >stdout", run_folder,
+    snprintf(command, sizeof command, "cd %s && '%s' data render --template own.jinja <rows.jsonl >stdout", run_folder,
              run_program_path);
     assert_int_equal(shell(command), 0);
     read_stream("stdout", run_out);
