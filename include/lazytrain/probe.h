@@ -72,7 +72,8 @@ typedef struct lzt_probe_options {
     uint32_t host_count;
     const uint64_t *copy_bytes; /* [copy_count] sizes of copies, rising */
     uint32_t copy_count;
-    double seconds;                           /* for each part: kernels, copies, host work, each pair of lanes */
+    uint64_t pair_copy_bytes; /* of the copies beside which other lanes are measured, about; as an upload of weights */
+    double seconds;           /* for each part: kernels, copies, host work, each pair of lanes */
     void (*say)(void *arg, const char *line); /* what is being measured; NULL: silent */
     void *say_arg;
 } lzt_probe_options;

@@ -9,6 +9,9 @@
 #include <string.h>
 
 enum { COPIES_MAX = 16, HOST_MAX = 64 };
+/* Beside shorter copies nothing runs long enough to be seen. */
+#define PAIR_COPY_MIN (UINT64_C(1) << 20)
+#define PAIR_COPY_MAX (UINT64_C(16) << 20)
 
 /* No larger chunk's logits are measured. */
 #define CHUNK_LOGITS_BYTES (UINT64_C(128) << 20)
@@ -25,6 +28,7 @@ typedef struct list {
     uint32_t host_count;
     uint64_t copy[COPIES_MAX];
     uint32_t copy_count;
+    uint64_t longest_copy; /* of the programs */
 } list;
 
 static bool has_kernel(const list *l, const lzt_measurement *m)
@@ -123,7 +127,9 @@ static lzt_status add_program(list *l, const lzt_program *program, lzt_error *er
         if (!lzt_price_entry(p, t, &l->price, &m)) continue;
         if (t->op && !has_kernel(l, &m)) add_kernel(l, p, t, &m);
         if (t->host_op) add_host(l, t, &m);
-        if (!t->op && !t->host_op && m.size > 4096) add_copy(l, m.size);
+        if (t->op || t->host_op || m.size <= 4096) continue;
+        add_copy(l, m.size);
+        if (m.size > l->longest_copy) l->longest_copy = m.size;
     }
     return LZT_OK;
 }
@@ -187,6 +193,12 @@ static lzt_status make(list *l, lzt_error *err)
     return status;
 }
 
+static uint64_t pair_copy(const list *l)
+{
+    uint64_t least = l->longest_copy > PAIR_COPY_MIN ? l->longest_copy : PAIR_COPY_MIN;
+    return least < PAIR_COPY_MAX ? least : PAIR_COPY_MAX;
+}
+
 lzt_price_options lzt_session_price_options(const lzt_session *s, const lzt_profile *profile, uint64_t rows)
 {
     return (lzt_price_options){.struct_bytes = sizeof(lzt_price_options),
@@ -243,6 +255,7 @@ lzt_status lzt_probe_session(const lzt_session *s, uint64_t rows, double seconds
         options.host_count = l->host_count;
         options.copy_bytes = l->copy;
         options.copy_count = l->copy_count;
+        options.pair_copy_bytes = pair_copy(l);
         options.seconds = seconds;
         options.say = say ? talk_part : NULL;
         snprintf(profile->device, sizeof profile->device, "%s", s->device_text);

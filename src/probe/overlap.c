@@ -45,12 +45,12 @@ static lzt_status take_layer(overlap *v, lzt_error *err)
     return LZT_OK;
 }
 
-/* The largest size up to 16 MiB: what an upload of weights looks like. */
+/* The largest size up to that of an upload of weights. */
 static uint64_t typical_copy(const lzt_probe_options *o)
 {
     uint64_t bytes = o->copy_count ? o->copy_bytes[0] : 0;
     for (uint32_t i = 0; i < o->copy_count; i++)
-        if (o->copy_bytes[i] <= UINT64_C(16) << 20) bytes = o->copy_bytes[i];
+        if (o->copy_bytes[i] <= o->pair_copy_bytes) bytes = o->copy_bytes[i];
     return bytes;
 }
 

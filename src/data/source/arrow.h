@@ -30,9 +30,8 @@ void lzt__arrow_close(lzt__arrow *arrow); /* NULL is allowed */
 uint64_t lzt__arrow_rows(const lzt__arrow *arrow);
 /* From the file's begin to the end of the last batch that was read. */
 uint64_t lzt__arrow_bytes(const lzt__arrow *arrow);
-/* Appends a row as a JSON object, in the schema's order. A float that is not finite is the word
- * NaN, Infinity or -Infinity (jsontree.h). Errors: LZT_ERR_DATA (the
- * offsets of a column leave its data), LZT_ERR_NO_MEMORY. */
+/* Appends a row as a JSON object, in the schema's order. A float that is not finite is the word NaN, Infinity or
+ * -Infinity (jsontree.h). Errors: LZT_ERR_DATA (the offsets of a column leave its data), LZT_ERR_NO_MEMORY. */
 lzt_status lzt__arrow_row(const lzt__arrow *arrow, uint64_t row, const char *where, lzt__text *json, lzt_error *err);
 
 #endif
