@@ -49,26 +49,33 @@ static lzt_status check_options(const lzt_args *args, lzt_error *err)
     return LZT_OK;
 }
 
+static lzt_status show(const lzt_args *args, const lzt_plan *plan, lzt_error *err)
+{
+    char *text = NULL;
+    lzt_status status;
+    if (lzt_args_given(args, "html")) {
+        status = lzt_plan_report(plan, lzt_args_text(args, "html"), err);
+        if (!status) printf("%s\n", lzt_args_text(args, "html"));
+        return status;
+    }
+    status = lzt_plan_explain(plan, &text, err);
+    if (!status) fputs(text, stdout);
+    free(text);
+    return status;
+}
+
 static lzt_status run(const lzt_args *args, lzt_error *err)
 {
     lzt_plan plan;
-    char *text = NULL;
     const char *path = lzt_args_text(args, "PLAN");
     lzt_status status = check_options(args, err);
     if (!status) status = lzt_plan_read(path, &plan, err);
     if (status) return status;
-    if (lzt_args_given(args, "html")) {
-        status = lzt_plan_report(&plan, lzt_args_text(args, "html"), err);
-        if (!status) printf("%s\n", lzt_args_text(args, "html"));
-    } else if (lzt_args_flag(args, "objects")) {
-        status = lzt_plan_require(&plan, path, err); /* nothing to follow in a step that may not run */
-        if (!status) status = explain_objects(args, &plan, err);
-    } else {
-        status = lzt_plan_explain(&plan, &text, err);
-        if (!status) fputs(text, stdout);
-    }
-    if (!status) status = lzt_plan_require(&plan, path, err); /* shown, so that its fault is seen, and refused */
-    free(text);
+    /* A plan that may not run is shown, so that its fault is seen, and refused; there is no step of it to follow. */
+    bool objects = lzt_args_flag(args, "objects");
+    if (!objects) status = show(args, &plan, err);
+    if (!status) status = lzt_plan_require(&plan, path, err);
+    if (!status && objects) status = explain_objects(args, &plan, err);
     lzt_plan_fini(&plan);
     return status;
 }

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -44,7 +43,6 @@ static void hash_bytes(lzt__rowfile *f, uint64_t begin, uint64_t size)
 static lzt_status row_add(lzt__rowfile *f, uint64_t begin, uint64_t end, uint64_t line, const char *path,
                           lzt_error *err)
 {
-
     if (end - begin > UINT32_MAX)
         return lzt_fail(err, LZT_ERR_DATA, path, "the row at line %llu is above 4 GiB", (unsigned long long)line);
     if (f->row_count == f->row_capacity) {
@@ -181,12 +179,6 @@ static lzt_status index_csv(lzt__rowfile *f, uint64_t at, uint64_t max_rows, con
     return LZT_OK;
 }
 
-static bool ends_with(const char *path, const char *end)
-{
-    size_t n = strlen(path), m = strlen(end);
-    return n >= m && !strcasecmp(path + n - m, end);
-}
-
 static lzt_status refuse_parquet(const char *path, lzt_error *err)
 {
     lzt_fail(err, LZT_ERR_DATA, path, "Parquet files are not read");
@@ -201,12 +193,12 @@ static lzt_status refuse_foreign(const lzt__rowfile *f, const char *path, lzt_er
 {
     bool utf16 = f->size >= 2 && (!memcmp(f->text, "\xff\xfe", 2) || !memcmp(f->text, "\xfe\xff", 2));
     bool parquet = f->size >= 4 && !memcmp(f->text, "PAR1", 4);
-    if (parquet || ends_with(path, ".parquet")) return refuse_parquet(path, err);
+    if (parquet || lzt__name_ends_with(path, ".parquet")) return refuse_parquet(path, err);
     if (utf16) {
         lzt_fail(err, LZT_ERR_DATA, path, "the file is in UTF-16");
         return lzt_hint(err, "convert it: iconv -f UTF-16 -t UTF-8 '%.200s' > utf8.jsonl", path);
     }
-    if (ends_with(path, ".arrow") && !lzt__arrow_begins(f->text, f->size))
+    if (lzt__name_ends_with(path, ".arrow") && !lzt__arrow_begins(f->text, f->size))
         return lzt_fail(err, LZT_ERR_DATA, path,
                         "not an Arrow IPC file: neither a stream's mark nor ARROW1 at its start");
     return LZT_OK;
@@ -228,7 +220,8 @@ static lzt_status cut(lzt__rowfile *f, uint64_t max_rows, const char *path, lzt_
     lzt_status s = refuse_foreign(f, path, err);
     if (s) return s;
     if (lzt__arrow_begins(f->text, f->size)) return open_arrow(f, max_rows, path, err);
-    if (ends_with(path, ".csv") || ends_with(path, ".csv.gz") || ends_with(path, ".csv.zst")) {
+    if (lzt__name_ends_with(path, ".csv") || lzt__name_ends_with(path, ".csv.gz") ||
+        lzt__name_ends_with(path, ".csv.zst")) {
         f->kind = LZT__ROWFILE_CSV;
         return index_csv(f, begin, max_rows, path, err);
     }

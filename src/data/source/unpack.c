@@ -21,7 +21,7 @@ typedef struct pump {
     lzt_error *err;
 } pump;
 
-static bool ends_with(const char *path, const char *end)
+bool lzt__name_ends_with(const char *path, const char *end)
 {
     size_t n = strlen(path), m = strlen(end);
     return n >= m && !strcasecmp(path + n - m, end);
@@ -29,7 +29,7 @@ static bool ends_with(const char *path, const char *end)
 
 bool lzt__unpack_is_packed(const char *path)
 {
-    return ends_with(path, ".gz") || ends_with(path, ".zst");
+    return lzt__name_ends_with(path, ".gz") || lzt__name_ends_with(path, ".zst");
 }
 
 static lzt_status broken(const pump *p)
@@ -116,7 +116,7 @@ lzt_status lzt__unpack(const char *path, int packed, int *unpacked, lzt_error *e
     unlink(name);
     pump p = {path, packed, *unpacked, malloc(IN_BYTES), malloc(OUT_BYTES), err};
     lzt_status s = p.from && p.to ? LZT_OK : lzt_fail(err, LZT_ERR_NO_MEMORY, path, "no memory to unpack");
-    if (!s) s = ends_with(path, ".zst") ? unpack_zstd(&p) : unpack_gzip(&p);
+    if (!s) s = lzt__name_ends_with(path, ".zst") ? unpack_zstd(&p) : unpack_gzip(&p);
     free(p.from);
     free(p.to);
     if (s) close(*unpacked);

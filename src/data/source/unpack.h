@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 
+/* true for names that end so, in capitals or not */
+bool lzt__name_ends_with(const char *path, const char *end);
 /* true for names that end in .gz or .zst */
 bool lzt__unpack_is_packed(const char *path);
 /* *unpacked: a descriptor of the contents; the caller closes it. The file lies in TMPDIR or /var/tmp and is gone with
